@@ -1,0 +1,36 @@
+package configmap
+
+import (
+	"bytes"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// lastChange is when an object's data last changed, as its managed fields tell: the API server stamps a manager's entry
+// when what that manager set has changed. An object without them is as old as its creation.
+func lastChange(created time.Time, managed []metav1.ManagedFieldsEntry) time.Time {
+	at := created
+	for _, entry := range managed {
+		if entry.Time != nil && entry.Time.After(at) && ownsData(entry) {
+			at = entry.Time.Time
+		}
+	}
+	return at
+}
+
+// LastDataManager names the manager, other than not, that last changed an object's data, or "" where none is recorded.
+func LastDataManager(managed []metav1.ManagedFieldsEntry, not string) string {
+	var name string
+	var at time.Time
+	for _, entry := range managed {
+		if entry.Manager != not && entry.Time != nil && !entry.Time.Time.Before(at) && ownsData(entry) {
+			name, at = entry.Manager, entry.Time.Time
+		}
+	}
+	return name
+}
+
+func ownsData(entry metav1.ManagedFieldsEntry) bool {
+	return entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.GetRawBytes(), []byte(`"f:data"`))
+}
