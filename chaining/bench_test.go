@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-cni/holdfast/chaining"
 )
 
-// big is a list of about 3 KB, twice what the largest vendors' lists have, written for people.
-func big() string {
+// largeList is a list of about 3 KB, twice what the largest vendors' lists have, written for people.
+func largeList() string {
 	var list strings.Builder
 	list.WriteString("{\n  \"name\": \"k8s-pod-network\",\n  \"cniVersion\": \"1.0.0\",\n  \"plugins\": [\n")
 	for i, kind := range []string{"calico", "mesh-cni", "bandwidth", "portmap"} {
@@ -34,7 +34,7 @@ func big() string {
 
 // BenchmarkParse is what a file event in the CNI conf directory costs.
 func BenchmarkParse(b *testing.B) {
-	data := []byte(big())
+	data := []byte(largeList())
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -46,7 +46,7 @@ func BenchmarkParse(b *testing.B) {
 
 // BenchmarkParseAppendCheck is a whole round of the list strategy: two parses and a comparison.
 func BenchmarkParseAppendCheck(b *testing.B) {
-	data, entry := []byte(big()), mustEntry(b, ours)
+	data, entry := []byte(largeList()), mustEntry(b, ours)
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {

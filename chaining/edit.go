@@ -48,7 +48,7 @@ func (l List) checkIndex(act string, i int) *fault {
 }
 
 // splice replaces a range of bytes. The result is parsed anew: whatever was handed in, a broken list can't come out.
-func (l List) splice(start, end int, with []byte) (List, error) {
+func (l List) splice(start, end int32, with []byte) (List, error) {
 	return Parse(slices.Concat(l.data[:start], with, l.data[end:]))
 }
 
@@ -68,7 +68,7 @@ func (l List) lead() []byte {
 	return lead
 }
 
-func (l List) leadAt(start int) []byte {
+func (l List) leadAt(start int32) []byte {
 	before := l.data[:start]
 	return before[len(bytes.TrimRight(before, space)):]
 }

@@ -55,6 +55,15 @@ func TestAppendKeepsCarriageReturns_G2(t *testing.T) {
 	}
 }
 
+func TestAppendIndentsLikeTheLastElement_G2(t *testing.T) {
+	list := mustParse(t, "{\"name\": \"n\", \"plugins\": [\n {\"type\": \"a\"},\n\t{\"type\": \"b\"}\n]}")
+	want := "{\"name\": \"n\", \"plugins\": [\n {\"type\": \"a\"},\n\t{\"type\": \"b\"},\n\t{\"type\": \"c\"}\n]}"
+	have := edited(t)(list.Append(mustEntry(t, `{"type": "c"}`)))
+	if diff := cmp.Diff(want, string(have.Bytes())); diff != "" {
+		t.Errorf("(-want +have)\n%s", diff)
+	}
+}
+
 func TestAppendInsertsEntriesOfSeveralLinesVerbatim_G2(t *testing.T) {
 	entry := "{\n\"type\": \"b\"\n}"
 	list := mustParse(t, "{\"name\": \"n\", \"plugins\": [\n  {\"type\": \"a\"}\n]}")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -12,7 +13,13 @@ import (
 
 func TestEntryKeepsItsBytes_G2(t *testing.T) {
 	text := "{\n  \"z\": 1e3, \"a\": 12345678901234567890,\n  \"\\u0074ype\": \"hold\\u0066ast-cni\", \"s\": \"\\/ <&>\"\n}"
-	entry := mustEntry(t, "\r\n\t "+text+" \n")
+	given := []byte("\r\n\t " + text + " \n")
+	entry, err := chaining.ParseEntry(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(given)
+	clear(entry.Bytes())
 	if diff := cmp.Diff(text, string(entry.Bytes())); diff != "" {
 		t.Errorf("bytes (-want +have)\n%s", diff)
 	}
@@ -81,6 +88,7 @@ func TestKeysThatDifferByCaseAreRefused_G5(t *testing.T) {
 
 func TestErrorsRepeatLittleOfTheInput(t *testing.T) {
 	long := strings.Repeat("secret ", 1000)
+	long2, long3 := strings.Repeat("é", 1000), "-"+strings.Repeat("é", 1000) // one of them is cut within a character
 	for _, text := range []string{
 		`{"type": "x", "` + long + `": 1, "` + long + `": 2}`,
 		`{"type": "x", "` + long + `": {"` + long + `": {"` + long + `": 1e999}}}`,
@@ -88,11 +96,14 @@ func TestErrorsRepeatLittleOfTheInput(t *testing.T) {
 		`{"type": "x", "a": 1` + strings.Repeat("0", 5000) + `}`,
 		`{"type": "` + long + `"}`,
 		`{"type": "x", "a": ` + long + `}`,
+		`{"type": "x", "` + long2 + `": {"` + long2 + `": {"` + long2 + `": "{{` + long2 + `}}"}}}`,
+		`{"type": "x", "` + long3 + `": {"` + long3 + `": {"` + long3 + `": "{{` + long3 + `}}"}}}`,
+		`{"type": "x", "` + long3 + `": {"` + long2 + `": {"` + long3 + `": "{{-` + long2 + `}}"}}}`,
 	} {
 		_, err := chaining.ParseEntry([]byte(text))
 		if err == nil {
 			t.Errorf("accepted: %.40s", text)
-		} else if len(err.Error()) > 250 {
+		} else if have := err.Error(); len(have) > 250 || !utf8.ValidString(have) || strings.Contains(have, `\x`) {
 			t.Errorf("%d bytes: %v", len(err.Error()), err)
 		}
 	}

@@ -19,7 +19,7 @@ type List struct {
 const onlyInlined = "loadOnlyInlinedPlugins"
 
 // span is where a plugin stands in the list's bytes.
-type span struct{ start, end int }
+type span struct{ start, end int32 }
 
 // Parse reads a network configuration list, the content of a .conflist file: an object with name, cniVersion and
 // plugins (CNI specification, section 1). It keeps a copy of data. What it accepts and refuses is the package's topic;

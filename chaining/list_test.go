@@ -36,6 +36,10 @@ func TestParseReadsWhatARuntimeReads(t *testing.T) {
 			`{"cniVersion": "0.4.0", "cniVersions": ["0.3.1", "1.0.0", "1.2.0", "0.10.0"], "name": "n", "plugins": [{"type": "ptp"}]}`,
 			read{"n", "1.0.0", one, false},
 		},
+		"the newest version there is": {
+			`{"cniVersion": "1.0.0", "cniVersions": ["1.1.0", "1.1.1"], "name": "n", "plugins": [{"type": "ptp"}]}`,
+			read{"n", "1.1.0", one, false},
+		},
 		"several unknown versions": {
 			`{"cniVersion": "3.0.0", "cniVersions": ["2.0.0"], "name": "n", "plugins": [{"type": "ptp"}]}`,
 			read{"n", "3.0.0", one, false},
@@ -52,7 +56,7 @@ func TestParseReadsWhatARuntimeReads(t *testing.T) {
 			`{"disableCheck": true, "disableGC": true, "name": "n", "plugins": [{"type": "ptp"}]}`, read{"n", "", one, false},
 		},
 		"null where libcni takes it": {
-			`{"name": "n", "plugins": [{"type": "ptp", "name": null, "ipam": null, "dns": {"search": null}, "capabilities": {"a": null}}]}`,
+			`{"name": "n", "plugins": [{"type": "ptp", "name": null, "ipam": null, "dns": {"search": null}, "capabilities": {"a": null, "b": false}}]}`,
 			read{"n", "", one, false},
 		},
 		"placeholders nobody else can tell from values": {

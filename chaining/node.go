@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -24,10 +25,10 @@ const space = " \t\r\n"
 // node is a JSON value with its place in the text it was parsed from.
 type node struct {
 	key        string // name within the object that holds it
-	kind       jsontext.Kind
 	text       string // what a string says, or a number as it was written
 	kids       []node // members or elements, in the order of the text
-	start, end int    // in bytes
+	start, end int32  // in bytes, see MaxSize
+	kind       jsontext.Kind
 }
 
 func (n *node) member(key string) *node {
@@ -51,9 +52,10 @@ func (n *node) step(kid int) string {
 
 // reader makes nodes of tokens. jsontext refuses what RFC 7493 (I-JSON) refuses: duplicate names, invalid UTF-8.
 type reader struct {
-	data   []byte
-	dec    *jsontext.Decoder
-	values int
+	data    []byte
+	dec     *jsontext.Decoder
+	values  int
+	pending []node // read, and not yet with what holds them: saves growing a slice for each
 }
 
 // parse reads exactly one JSON value of any kind.
@@ -92,7 +94,7 @@ func (r *reader) read(depth int) (node, error) {
 	if err != nil {
 		return node{}, r.syntax(err)
 	}
-	n := node{kind: tok.Kind(), start: at}
+	n := node{kind: tok.Kind(), start: int32(at)}
 	if r.values++; r.values > maxValues {
 		return node{}, r.fault(ErrTooLarge, at, "more than %d values: give a CNI configuration, nothing else", maxValues)
 	}
@@ -112,18 +114,20 @@ func (r *reader) read(depth int) (node, error) {
 			return node{}, err
 		}
 	}
-	n.end = int(r.dec.InputOffset())
+	n.end = int32(r.dec.InputOffset())
 	return n, nil
 }
 
 // readKids reads what is inside an object or an array, and its closing token.
 func (r *reader) readKids(named bool, depth int) ([]node, error) {
-	var kids []node
+	mark := len(r.pending)
 	for {
 		if kind := r.dec.PeekKind(); kind == '}' || kind == ']' {
 			if _, err := r.dec.ReadToken(); err != nil {
 				return nil, r.syntax(err)
 			}
+			kids := slices.Clone(r.pending[mark:])
+			r.pending = r.pending[:mark]
 			return kids, nil
 		}
 		key := ""
@@ -139,7 +143,7 @@ func (r *reader) readKids(named bool, depth int) ([]node, error) {
 			return nil, err
 		}
 		kid.key = key
-		kids = append(kids, kid)
+		r.pending = append(r.pending, kid)
 	}
 }
 

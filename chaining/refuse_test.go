@@ -80,6 +80,10 @@ func TestParseRefusesBrokenTextAndNamesPlaceAndFix_G5(t *testing.T) {
 			withPlugin(`{"type": "x", "a.b": [0, 1e309]}`), chaining.ErrInvalid,
 			`plugins[1]["a.b"][1]: number 1e309 is out of range: write a smaller one`,
 		},
+		"long number out of range": {
+			withPlugin(`{"type": "x", "a": 1` + strings.Repeat("0", 400) + `}`), chaining.ErrInvalid,
+			`plugins[1].a: number 1` + strings.Repeat("0", 59) + `… is out of range: write a smaller one`,
+		},
 		"exponent out of range": {
 			`{"x": 1e-1234567890}`, chaining.ErrInvalid,
 			`line 1, column 7: a number with an exponent that no reader can hold: write it shorter`,

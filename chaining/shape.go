@@ -10,8 +10,13 @@ import (
 type shape struct {
 	kind   jsontext.Kind // 't' stands for both booleans
 	want   string
-	each   *shape           // every element or member, whatever its name
-	fields map[string]shape // members by name, matched as encoding/json does: without regard to case
+	each   *shape  // every element or member, whatever its name
+	fields []field // members by name, matched as encoding/json does: without regard to case
+}
+
+type field struct {
+	name string
+	shape
 }
 
 var (
@@ -22,18 +27,18 @@ var (
 
 // pluginShape is what a plugin's entry is decoded into (cni v1.3.1, pkg/types/types.go, PluginConf). An entry of
 // another shape makes the whole list invalid to the runtime. "type" has rules of its own.
-var pluginShape = shape{kind: '{', want: "an object", fields: map[string]shape{
-	"cniVersion":   aString,
-	"name":         aString,
-	"capabilities": {kind: '{', want: "an object of true or false", each: &aBool},
-	"ipam":         {kind: '{', want: "an object", fields: map[string]shape{"type": aString}},
-	"dns": {kind: '{', want: "an object", fields: map[string]shape{
-		"nameservers": strs, "domain": aString, "search": strs, "options": strs,
-	}},
-	"prevResult": {kind: '{', want: "an object"},
-	"cni.dev/valid-attachments": {kind: '[', want: "an array of objects", each: &shape{
-		kind: '{', want: "an object", fields: map[string]shape{"containerID": aString, "ifname": aString},
-	}},
+var pluginShape = shape{kind: '{', want: "an object", fields: []field{
+	{"cniVersion", aString},
+	{"name", aString},
+	{"capabilities", shape{kind: '{', want: "an object of true or false", each: &aBool}},
+	{"ipam", shape{kind: '{', want: "an object", fields: []field{{"type", aString}}}},
+	{"dns", shape{kind: '{', want: "an object", fields: []field{
+		{"nameservers", strs}, {"domain", aString}, {"search", strs}, {"options", strs},
+	}}},
+	{"prevResult", shape{kind: '{', want: "an object"}},
+	{"cni.dev/valid-attachments", shape{kind: '[', want: "an array of objects", each: &shape{
+		kind: '{', want: "an object", fields: []field{{"containerID", aString}, {"ifname", aString}},
+	}}},
 }}
 
 func (s *shape) check(n *node) *fault {
@@ -63,12 +68,9 @@ func (s *shape) check(n *node) *fault {
 }
 
 func (s *shape) field(key string) *shape {
-	if exact, ok := s.fields[key]; ok {
-		return &exact
-	}
-	for name, folded := range s.fields {
-		if strings.EqualFold(name, key) {
-			return &folded
+	for i := range s.fields {
+		if strings.EqualFold(s.fields[i].name, key) {
+			return &s.fields[i].shape
 		}
 	}
 	return nil

@@ -52,8 +52,8 @@ func listVersion(list *node) (string, *fault) {
 		known = append(known, v)
 	}
 	for i := range offered.kids {
-		v, ok := parseVersion(offered.kids[i].text)
-		if offered.kids[i].kind != '"' || !ok {
+		v, ok := parseVersion(offered.kids[i].text) // only a string can look like one
+		if !ok {
 			return "", newFault(ErrInvalid, join("cniVersions", element(i)), "not a version: write it as \"1.0.0\"")
 		}
 		known = append(known, v)
