@@ -12,36 +12,81 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${HOLDFAST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/holdfast}/parts
 export GOWORK=off
 
-names=(kube-apiserver etcd)
+names=(
+	kube-apiserver etcd kube-controller-manager kube-scheduler kube-proxy kubelet kubeadm kubectl
+	runc containerd containerd-shim-runc-v2 ctr crictl kind coredns helm
+	bridge host-local loopback portmap ptp tuning
+	cilium-agent cilium-cni cilium-dbg cilium-health cilium-health-responder cilium-mount cilium-operator-generic cilium-sysctlfix
+)
 
 say() { printf 'parts: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-# recipe NAME sets how NAME is built (folder, package, cgo, tags, ldflags), which version it is, and how it is
-# asked for its version (probe): its answer must contain $expect.
+# recipe NAME sets how NAME is built (folder, module, package, cgo, tags, ldflags), which version it is, and how it is asked
+# for that (probe): its answer must contain $expect.
 recipe() {
-	local module
-	cgo=0 tags='' ldflags='-s -w' probe=(--version) expect=''
+	local stamp=''
+	cgo=0 tags='' probe=(--version) expect=''
 	case $1 in
-	kube-apiserver)
-		folder=kubernetes module=k8s.io/kubernetes package=$module/cmd/$1
+	kube-* | kubelet) from kubernetes k8s.io/kubernetes "cmd/$1" ;;
+	kubeadm) from kubernetes k8s.io/kubernetes cmd/kubeadm && probe=(version) ;;
+	kubectl) from kubernetes k8s.io/kubernetes cmd/kubectl && probe=(version --client) ;;
+	etcd) from etcd go.etcd.io/etcd/server/v3 ;;
+	runc) from runc github.com/opencontainers/runc && cgo=1 tags=seccomp ;;
+	containerd | ctr)
+		from containerd github.com/containerd/containerd/v2 "cmd/$1"
+		tags='no_btrfs no_devmapper no_zfs' stamp="$module/version.Version=$version"
 		;;
-	etcd)
-		folder=etcd module=go.etcd.io/etcd/server/v3 package=$module
+	containerd-shim-runc-v2)
+		from containerd github.com/containerd/containerd/v2 "cmd/$1"
+		probe=(-v) stamp="$module/version.Version=$version"
 		;;
+	crictl) from crictl sigs.k8s.io/cri-tools cmd/crictl && stamp="$module/pkg/version.Version=$version" ;;
+	kind) from kind sigs.k8s.io/kind ;;
+	coredns) from coredns github.com/coredns/coredns && package=. probe=(-version) ;;
+	helm) from helm helm.sh/helm/v4 cmd/helm && probe=(version) stamp="$module/internal/version.version=$version" ;;
+	bridge | loopback | ptp) cni_plugin "main/$1" ;;
+	host-local) cni_plugin "ipam/$1" ;;
+	portmap | tuning) cni_plugin "meta/$1" ;;
+	cilium-agent) cilium daemon ;;
+	cilium-cni) cilium plugins/cilium-cni && probe=() expect=CNI ;;
+	cilium-dbg) cilium cilium-dbg && probe=(version) ;;
+	cilium-health) cilium cilium-health && probe=(--help) expect=health ;;
+	cilium-health-responder) cilium cilium-health/responder && probe=(--help) expect=pidfile ;;
+	cilium-mount) cilium tools/mount && probe=() expect=usage ;;
+	cilium-operator-generic) cilium operator && tags=ipam_provider_operator ;;
+	cilium-sysctlfix) cilium tools/sysctlfix && probe=(--help) expect=sysctl ;;
 	*) die "unknown part \"$1\": hack/parts.sh --list shows those there are" ;;
 	esac
 
-	version=$(awk -v module="$module" '$1 == "require" { $1 = ""; $0 = $0 } $1 == module { print $2; exit }' \
-		"$root/kind/parts/$folder/go.mod")
-	[[ $version ]] || die "kind/parts/$folder/go.mod pins no version of $module"
 	expect=${expect:-${version#v}}
-
+	ldflags='-s -w'
+	[[ $stamp ]] && ldflags+=" -X '$stamp'" # quoted, as Cilium's has spaces
 	if [[ $folder == kubernetes ]]; then
-		local stamp=k8s.io/component-base/version major minor
+		local major minor
+		stamp=k8s.io/component-base/version
 		IFS=. read -r major minor _ <<<"${version#v}"
 		ldflags+=" -X $stamp.gitVersion=$version -X $stamp.gitMajor=$major -X $stamp.gitMinor=$minor"
 	fi
+}
+
+# from FOLDER MODULE [PATH] says where a part comes from; the version is the one that FOLDER's go.mod pins.
+from() {
+	folder=$1 module=$2 package=$2${3:+/$3}
+	version=$(awk -v module="$2" '$1 == "require" { $1 = ""; $0 = $0 } $1 == module { print $2; exit }' \
+		"$root/kind/parts/$1/go.mod")
+	[[ $version ]] || die "kind/parts/$1/go.mod pins no version of $2"
+}
+
+cni_plugin() {
+	from cni-plugins github.com/containernetworking/plugins "plugins/$1"
+	probe=() stamp="$module/pkg/utils/buildversion.BuildVersion=$version"
+}
+
+# Cilium expects a commit and a date in its version.
+cilium() {
+	from cilium github.com/cilium/cilium "$1"
+	stamp="$module/pkg/version.ciliumVersion=${version#v} source 1970-01-01T00:00:00Z"
 }
 
 # follow NAME TOTAL copies the lines of `go build -v` to the log and reports every ten seconds.
