@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// List is a parsed network configuration list. Immutable; the zero value is not a list.
+// List is a parsed network configuration list. Immutable, so safe to share; the zero value is not a list.
 type List struct {
 	data          []byte
 	name, version string
