@@ -12,9 +12,9 @@ const maxDifferences = 20
 
 // Difference is one place where two JSON values differ.
 type Difference struct {
-	Path string // such as plugins[1].resolvers[0]; long names and long paths are shortened with …
-	Want string // compact JSON, shortened with …; empty = must not be there
-	Have string // compact JSON, shortened with …; empty = is not there
+	Path string `json:"path"`           // such as plugins[1].resolvers[0]; long names and long paths are shortened with …
+	Want string `json:"want,omitempty"` // compact JSON, shortened with …; empty = must not be there
+	Have string `json:"have,omitempty"` // compact JSON, shortened with …; empty = is not there
 }
 
 // String says the difference in half a sentence.

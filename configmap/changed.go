@@ -7,9 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// lastChange is when an object's data last changed, as its managed fields tell: the API server stamps a manager's entry
+// LastChange is when an object's data last changed, as its managed fields tell: the API server stamps a manager's entry
 // when what that manager set has changed. An object without them is as old as its creation.
-func lastChange(created time.Time, managed []metav1.ManagedFieldsEntry) time.Time {
+func LastChange(created time.Time, managed []metav1.ManagedFieldsEntry) time.Time {
 	at := created
 	for _, entry := range managed {
 		if entry.Time != nil && entry.Time.After(at) && ownsData(entry) {

@@ -51,7 +51,7 @@ func (k *checker) agents() {
 			continue
 		}
 		if cm := k.cilium.Config(s.Namespace, s.Name); cm != nil {
-			if at := lastChange(cm.CreationTimestamp.Time, cm.ManagedFields); at.After(changed) {
+			if at := LastChange(cm.CreationTimestamp.Time, cm.ManagedFields); at.After(changed) {
 				changed, what = at, s.String()
 			}
 		}
@@ -67,7 +67,7 @@ func (k *checker) agents() {
 	}
 	slices.Sort(stale)
 	k.found = append(k.found, Finding{ID: AgentOutdated, Severity: Warning, Object: what, Nodes: stale,
-		Message: fmt.Sprintf("changed at %s, after %d of %d agents had started; an agent reads its settings at start, so these "+
-			"run with older ones", changed.UTC().Format(time.RFC3339), len(stale), len(k.cilium.Agents)),
+		Message: fmt.Sprintf("changed at %s, after agents had started; an agent reads its settings at start, so these run with "+
+			"older ones", changed.UTC().Format(time.RFC3339)),
 		Fix: Fix{Command: k.fix.restart()}})
 }

@@ -54,6 +54,7 @@ const (
 	PluginInvalid             ID = "PluginInvalid"
 	PluginMissing             ID = "PluginMissing"
 	FastSyncUnbound           ID = "FastSyncUnbound"
+	InputInvalid              ID = "InputInvalid"
 )
 
 // Finding is one thing that is not as a chained plugin needs it.
@@ -64,6 +65,8 @@ type Finding struct {
 	Object string `json:"object"`
 	// Nodes it holds on, sorted; none where it holds for the cluster.
 	Nodes []string `json:"nodes,omitempty"`
+	// NodeCount is how many there are, where Nodes names only some.
+	NodeCount int `json:"nodeCount,omitempty"`
 	// Message is one sentence: what is wrong, and what follows.
 	Message string `json:"message"`
 	// Differences name each place where a list is not as it should be.

@@ -271,6 +271,8 @@ func (m *maker) checkShape(list chaining.List) {
 
 func (m *maker) cause(owner Owner) Cause {
 	switch {
+	case owner == Nobody && m.KnownUID != "" && !m.Leaving:
+		return Repaired // it was there, and somebody deleted it
 	case owner == Nobody:
 		return Created
 	case upToDate(m.Existing, m.plan.Want):

@@ -8,8 +8,9 @@ import (
 	"github.com/holdfast-cni/holdfast/chaining"
 )
 
-// MaxList is the size, in bytes, beyond which a list is not put into a ConfigMap: half of what one may hold.
-const MaxList = 512 << 10
+// MaxList is the size, in bytes, beyond which a list is not put into a ConfigMap: a quarter of what one may hold, so that
+// the status ConfigMap has room for a copy and for what it started from.
+const MaxList = 256 << 10
 
 // ErrListMissing reports a chaining mode whose list only its owner can give.
 var ErrListMissing = errors.New("the chaining mode needs a list to start from")

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-cni/holdfast/configmap"
+	"github.com/holdfast-cni/holdfast/watcher"
+)
+
+func newRender() *cobra.Command {
+	var in renderInput
+	cmd := &cobra.Command{
+		Use:   "render",
+		Short: "Print the ConfigMap for Cilium, offline, and what is wrong with its configuration",
+		Long: `Render prints the ConfigMap that Cilium should read through cni.configMap, made from files alone, and says on stderr what is
+wrong with Cilium's configuration. A file may hold one object or a whole stream of them, such as the output of helm template
+or of kubectl get --output yaml; - is standard input.
+
+Exit code 0: nothing asks for action. 1: there is a finding. 2: the command line is wrong.`,
+		Example: `  kubectl -n kube-system get cm cilium-config -o yaml | holdfast render --cilium-config - --plugin plugin.json
+  helm template cilium cilium/cilium | holdfast render --cilium-config - --plugin plugin.json -o json`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !slices.Contains([]string{"yaml", "json"}, in.output) {
+				return usageError{fmt.Errorf("--output %q: write yaml or json", in.output)}
+			}
+			return in.render(&files{stdin: cmd.InOrStdin()}, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&in.config, "cilium-config", "", "file with ConfigMap cilium-config, and whatever else is known of Cilium (required)")
+	f.StringVar(&in.plugin, "plugin", "", "file with plugin.json, or with a ConfigMap that has it (required)")
+	f.StringVar(&in.existing, "existing", "", "file with the list that is there now, or with the ConfigMap that has it")
+	f.StringArrayVar(&in.nodeConfigs, "node-config", nil, "file with CiliumNodeConfigs, or Nodes; may be repeated")
+	f.StringVar(&in.name, "configmap", configmap.DefaultConfigMap, "name of the ConfigMap to print")
+	f.StringVar(&in.namespace, "cilium-namespace", "", "namespace that Cilium runs in; by default that of cilium-config, else kube-system")
+	f.StringVar(&in.release, "release", "", "namespace/name of the Holdfast release that is to own the ConfigMap; by default any may")
+	f.StringVarP(&in.output, "output", "o", "yaml", "yaml, with the findings on stderr, or json, with the findings in it")
+	for _, name := range []string{"cilium-config", "plugin"} {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag is two lines above
+		}
+	}
+	return cmd
+}
+
+type renderInput struct {
+	config, plugin, existing, name, namespace, release, output string
+	nodeConfigs                                                []string
+}
+
+// render reads, plans, prints.
+func (in *renderInput) render(files *files, stdout, stderr io.Writer) error {
+	offline, err := in.read(files)
+	if err != nil {
+		return err
+	}
+	result := offline.Render(checkPlugin)
+	var out []byte
+	if in.output == "json" {
+		if out, err = json.MarshalIndent(result, "", "  "); err != nil {
+			return fmt.Errorf("encode the result: %w", err)
+		}
+		out = append(out, '\n')
+	} else {
+		if out, err = manifest(result.ConfigMap); err != nil {
+			return err
+		}
+		for _, f := range result.Findings {
+			fmt.Fprintln(stderr, f)
+		}
+	}
+	if _, err := stdout.Write(out); err != nil {
+		return fmt.Errorf("print the result: %w", err)
+	}
+	if slices.ContainsFunc(result.Findings, configmap.Finding.Counts) {
+		return errFinding
+	}
+	return nil
+}
+
+func (in *renderInput) read(files *files) (*configmap.Offline, error) {
+	o := &configmap.Offline{Name: in.name, Namespace: in.namespace, Release: in.release,
+		Taint: corev1.Taint{Key: watcher.Taint, Effect: corev1.TaintEffectNoSchedule}}
+	for _, file := range []struct {
+		path string
+		to   *[]byte
+	}{{in.config, &o.Config}, {in.plugin, &o.Plugin}, {in.existing, &o.Existing}} {
+		if file.path == "" {
+			continue
+		}
+		data, err := files.read(file.path)
+		if err != nil {
+			return nil, err
+		}
+		*file.to = data
+	}
+	for _, path := range in.nodeConfigs {
+		data, err := files.read(path)
+		if err != nil {
+			return nil, err
+		}
+		o.NodeConfigs = append(o.NodeConfigs, data)
+	}
+	return o, nil
+}
+
+// manifest is the ConfigMap as kubectl apply takes it; nothing where there is none.
+func manifest(cm *corev1.ConfigMap) ([]byte, error) {
+	if cm == nil {
+		return nil, nil
+	}
+	out, err := yaml.Marshal(cm)
+	if err != nil {
+		return nil, fmt.Errorf("encode the ConfigMap: %w", err)
+	}
+	return out, nil
+}
+
+// files reads files and, once, standard input.
+type files struct {
+	stdin io.Reader
+	used  bool
+}
+
+func (f *files) read(path string) ([]byte, error) {
+	if path != "-" {
+		info, err := os.Stat(path)
+		if err == nil && info.Size() > configmap.MaxDocuments {
+			err = fmt.Errorf("%s: has %d bytes, at most %d are read", path, info.Size(), configmap.MaxDocuments)
+		}
+		if err != nil {
+			return nil, usageError{err}
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		return data, nil
+	}
+	if f.used {
+		return nil, usageError{errors.New("only one file can be -, standard input")}
+	}
+	f.used = true
+	data, err := io.ReadAll(io.LimitReader(f.stdin, configmap.MaxDocuments+1))
+	if err != nil {
+		return nil, fmt.Errorf("read standard input: %w", err)
+	}
+	return data, nil
+}

@@ -1,0 +1,33 @@
+// Package watcher holds the names that everything which watches and acts agrees on. Its packages do the work: cluster
+// owns Cilium's ConfigMap, node keeps and proves the chain on one node.
+package watcher
+
+// Names that a cluster carries.
+const (
+	// NodeLabel registers a node: "true" is open, "false" closed. Only install-cni sets the value.
+	NodeLabel = "holdfast.dev/node"
+	// InstalledLabel is on a node until install-cni has taken everything out.
+	InstalledLabel = "holdfast.dev/installed"
+	// Taint is on a node, with effect NoSchedule, while its chain is not confirmed.
+	Taint = "holdfast.dev/unchained"
+	// SyncAnnotation, on one of Cilium's pods, holds the digest of the list its kubelet was asked to sync.
+	SyncAnnotation = "holdfast.dev/sync"
+	// FieldManager owns what Holdfast applies.
+	FieldManager = "holdfast-watcher"
+	// MaxReleaseName is the longest name of a Helm release, in characters, that leaves room for the names made from it.
+	MaxReleaseName = 32
+)
+
+// Keys of the ConfigMap <release>-holdfast and values of its state.
+const (
+	PluginKey      = "plugin.json"
+	StateKey       = "state"
+	StateInstalled = "installed"
+	StateLeaving   = "leaving"
+)
+
+// ConfigName is the name of a release's own ConfigMap, which the chart makes.
+func ConfigName(release string) string { return release + "-holdfast" }
+
+// StatusName is the name of the ConfigMap in which the cluster watcher reports and remembers.
+func StatusName(release string) string { return release + "-holdfast-status" }
