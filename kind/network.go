@@ -57,8 +57,12 @@ func (c *cluster) bringNetwork(ctx context.Context, name string) error {
 		c.say("no network yet: kind network NET brings one")
 		return nil
 	}
-	if n.configMap && c.configMap == "none" {
+	switch {
+	case n.configMap && c.configMap == "none":
 		c.say("Cilium waits for its ConfigMap")
+		return nil
+	case n.values != "" && c.registered && c.noTolerations:
+		c.say("Cilium's operator does not tolerate our taint, so it waits")
 		return nil
 	}
 	if _, err := c.kubectl(ctx, "wait", "node", "--all", "--for=condition=Ready", "--timeout=300s"); err != nil {
@@ -104,6 +108,9 @@ func (c *cluster) installCilium(ctx context.Context, n network) error {
 		args = append(args, "--set-json", `operator.tolerations=[{"key":"node.kubernetes.io/not-ready","operator":"Exists"}]`)
 	}
 	helm := c.engine.Command(ctx, c.bin["helm"], args...)
+	for _, kind := range []string{"CACHE", "CONFIG", "DATA"} {
+		helm.Env = append(helm.Env, "HELM_"+kind+"_HOME="+filepath.Join(c.cache, "helm"))
+	}
 	helm.Stdin = strings.NewReader(text)
 	return command.Run(helm)
 }
@@ -117,7 +124,7 @@ func (c *cluster) applyConfigMap(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	apply := c.engine.Command(ctx, c.bin["kubectl"], "--context", "kind-"+c.Name, "apply", "-f", "-")
+	apply := c.kubectlCommand(ctx, "apply", "-f", "-")
 	apply.Stdin = bytes.NewReader(content)
 	return command.Run(apply)
 }

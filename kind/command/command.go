@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -49,11 +51,14 @@ func Output(cmd *exec.Cmd) (string, error) {
 	return strings.TrimSpace(stdout.String()), nil
 }
 
-// describe names the command by its first words: enough to find it, without tokens or whole documents.
+// describe names the command by its first words: enough to find it, without whole documents.
 func describe(cmd *exec.Cmd) string {
-	return strings.Join(cmd.Args[:min(len(cmd.Args), 4)], " ")
+	words := slices.Clone(cmd.Args[:min(len(cmd.Args), 7)])
+	words[0] = filepath.Base(words[0])
+	return tail(strings.Join(words, " "), 120)
 }
 
+// tail returns the end of text: programs say last what went wrong.
 func tail(text string, limit int) string {
 	text = strings.TrimSpace(text)
 	if len(text) > limit {

@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -80,7 +78,7 @@ func gather(ctx context.Context, cache string, progress func(string)) (*ingredie
 	if err != nil {
 		return nil, err
 	}
-	if in.bin, err = parts.Get(ctx, slices.Sorted(maps.Keys(versions))...); err != nil {
+	if in.bin, err = parts.Get(ctx, inNode(versions)...); err != nil {
 		return nil, err
 	}
 	if in.kind, err = parts.Source(ctx, "kind", "sigs.k8s.io/kind"); err != nil {

@@ -84,7 +84,7 @@ func digest(ctx context.Context) (string, error) {
 		return "", err
 	}
 	sum := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(versions)) {
+	for _, name := range inNode(versions) {
 		fmt.Fprintln(sum, name, versions[name])
 	}
 	err = fs.WalkDir(recipe, ".", func(path string, entry fs.DirEntry, err error) error {
@@ -96,6 +96,11 @@ func digest(ctx context.Context) (string, error) {
 		return err
 	})
 	return hex.EncodeToString(sum.Sum(nil))[:12], err
+}
+
+// inNode returns the names of the parts that go into the node image: all but those that are used from outside.
+func inNode(versions map[string]string) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(versions)), func(name string) bool { return name == "kind" || name == "helm" })
 }
 
 // debian returns the base and the clang layer, from the cache folder where base.sh has not changed.

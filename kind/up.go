@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-cni/holdfast/kind/command"
+	"github.com/holdfast-cni/holdfast/kind/engine"
+	"github.com/holdfast-cni/holdfast/kind/image"
+	"github.com/holdfast-cni/holdfast/kind/parts"
+)
+
+// up makes the cluster, or leaves nothing.
+func (c *cluster) up(ctx context.Context) (err error) {
+	if err := c.save(); err != nil {
+		return err
+	}
+	defer func() {
+		if err == nil || c.keep {
+			return
+		}
+		if ctx.Err() != nil {
+			err = errors.New("interrupted")
+		}
+		if c.engine != nil {
+			c.say("removing what was made so far")
+		}
+		err = errors.Join(err, c.down(context.WithoutCancel(ctx)))
+	}()
+	if c.engine, err = engine.Find(ctx, c.engineFolder()); err != nil {
+		return err
+	}
+	c.Own = c.engine.Own != ""
+	if err := errors.Join(c.save(), c.tools(ctx)); err != nil {
+		return err
+	}
+	nodeImage, err := image.Node(ctx, c.engine, c.cache, func(text string) { c.say("%s", text) })
+	if err != nil {
+		return err
+	}
+	if err := c.create(ctx, nodeImage); err != nil {
+		return err
+	}
+	if err := c.bringNetwork(ctx, c.Net); err != nil {
+		return err
+	}
+	c.say("ready: kubectl --context kind-%s get nodes,pods -A", c.Name)
+	return nil
+}
+
+// tools gets the programs that make and fill the cluster.
+func (c *cluster) tools(ctx context.Context) (err error) {
+	c.bin, err = parts.Get(ctx, "kind", "kubectl", "helm")
+	return err
+}
+
+// create runs kind, and notes beforehand whether Docker's network is ours.
+func (c *cluster) create(ctx context.Context, nodeImage string) error {
+	clusters, err := c.kind(ctx, "get", "clusters")
+	if err != nil {
+		return err
+	}
+	if slices.Contains(strings.Fields(clusters), c.Name) {
+		c.keep = true // it is not ours
+		return errors.Join(os.Remove(c.file()),
+			fmt.Errorf("a kind cluster %q is there that this program did not make: kind delete cluster --name %s, or choose another -name", c.Name, c.Name))
+	}
+	_, missing := c.engine.Docker(ctx, "network", "inspect", "kind")
+	c.Created, c.Network = true, missing != nil
+	if file := kubeconfig(); !exists(file) {
+		c.Kubeconfig = file
+	}
+	if err := c.save(); err != nil {
+		return err
+	}
+	args := []string{"create", "cluster", "--quiet", "--name", c.Name, "--config", "-", "--retain"}
+	if nodeImage != "" {
+		args = append(args, "--image", nodeImage)
+	}
+	cmd := c.engine.Command(ctx, c.bin["kind"], args...)
+	cmd.Stdin = strings.NewReader(c.config())
+	if err := command.Run(cmd); err != nil {
+		return err
+	}
+	c.say("%d nodes registered", c.Nodes)
+	if c.Nodes == 1 || c.registered {
+		return nil // kind, or our own registration, left the control plane's taint away
+	}
+	_, err = c.kubectl(ctx, "taint", "node", c.Name+"-control-plane", "node-role.kubernetes.io/control-plane:NoSchedule-")
+	return err
+}
