@@ -1,0 +1,63 @@
+{{/* What the schema cannot say. Each failure is one sentence that ends with the fix. */}}
+{{- define "holdfast.validate" -}}
+{{- $v := .Values -}}
+{{- if gt (len .Release.Name) 32 -}}
+{{- fail (printf "release name %q has %d characters and at most 32 are allowed: install under a shorter name" .Release.Name (len .Release.Name)) -}}
+{{- end -}}
+{{- if $v.plugin.entry -}}
+{{- include "holdfast.validateEntry" . -}}
+{{- else -}}
+{{- include "holdfast.validatePlugin" . -}}
+{{- end -}}
+{{- if and $v.cilium.enabled (not $v.kubernetesApi.host) (include "holdfast.kubeProxyReplaced" .) -}}
+{{- fail "Cilium replaces kube-proxy here, so the Service address of the Kubernetes API works only once Cilium does, and Holdfast starts before it: --set kubernetesApi.host=<address of the API server that works without Services>,kubernetesApi.port=<port>" -}}
+{{- end -}}
+{{- if and $v.cilium.enabled (eq $v.cilium.namespace .Release.Namespace) (has $v.cilium.configMap.name (list (include "holdfast.config" .) (include "holdfast.status" .))) -}}
+{{- fail (printf "cilium.configMap.name is %q, a ConfigMap of this release itself: choose another name" $v.cilium.configMap.name) -}}
+{{- end -}}
+{{- end }}
+
+{{- define "holdfast.validatePlugin" -}}
+{{- $v := .Values -}}
+{{- if not $v.plugin.resolvers -}}
+{{- fail "plugin.resolvers is empty and governed pods need the addresses of the cluster DNS (kubectl -n kube-system get service kube-dns -o jsonpath='{.spec.clusterIPs}'): --set 'plugin.resolvers={<v4 address>,<v6 address>}'" -}}
+{{- end -}}
+{{- range $v.plugin.governedNamespaces -}}
+{{- $whose := "" -}}
+{{- if eq . "kube-system" -}}{{- $whose = "the cluster's own namespace" -}}
+{{- else if and $v.cilium.enabled (eq . $v.cilium.namespace) -}}{{- $whose = "Cilium's namespace" -}}
+{{- else if eq . $.Release.Namespace -}}{{- $whose = "this release's own namespace" -}}
+{{- end -}}
+{{- if $whose -}}
+{{- fail (printf "plugin.governedNamespaces holds %q, %s, which is never governed: remove it from the list" . $whose) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "holdfast.validateEntry" -}}
+{{- $p := .Values.plugin -}}
+{{- if eq (toString $p.entry.type) "holdfast-cni" -}}
+{{- fail "plugin.entry is for another vendor's plugin and its type is \"holdfast-cni\": remove plugin.entry and set plugin.resolvers and its neighbours instead" -}}
+{{- end -}}
+{{- range $key := list "resolvers" "governedNamespaces" "allowPrivate" "refuse" "seccompProfiles" -}}
+{{- if get $p $key -}}
+{{- fail (printf "plugin.entry is another vendor's plugin, which knows no plugin.%s: unset one of the two" $key) -}}
+{{- end -}}
+{{- end -}}
+{{- if or $p.sidecar.images $p.ingress.ports -}}
+{{- fail "plugin.entry is another vendor's plugin, which knows no plugin.sidecar and no plugin.ingress: unset plugin.entry or those two" -}}
+{{- end -}}
+{{- end }}
+
+{{/* Not empty if Cilium replaces kube-proxy: by the value, else by Cilium's configuration in the cluster, which is
+empty while rendering offline and while Cilium is not installed yet. */}}
+{{- define "holdfast.kubeProxyReplaced" -}}
+{{- $c := .Values.cilium -}}
+{{- if kindIs "bool" $c.kubeProxyReplacement -}}
+{{- if $c.kubeProxyReplacement -}}true{{- end -}}
+{{- else -}}
+{{- $config := lookup "v1" "ConfigMap" $c.namespace "cilium-config" | default dict -}}
+{{- $data := get $config "data" | default dict -}}
+{{- if has (get $data "kube-proxy-replacement") (list "true" "strict") -}}true{{- end -}}
+{{- end -}}
+{{- end }}
