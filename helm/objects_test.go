@@ -151,7 +151,7 @@ func TestRightsAreExactlyThese(t *testing.T) {
 		"Role holdfast-system/rel-watcher: [create patch] [ events.k8s.io]/[events] []",
 		"Role holdfast-system/rel-watcher: [create patch] []/[configmaps] [rel-holdfast-status]",
 		"Role holdfast-system/rel-watcher: [create] [coordination.k8s.io]/[leases] []",
-		"Role holdfast-system/rel-watcher: [get list watch] []/[configmaps] [rel-holdfast rel-holdfast-status]",
+		"Role holdfast-system/rel-watcher: [get list watch] []/[configmaps] [rel-holdfast rel-holdfast-status holdfast-cni-config]",
 		"Role holdfast-system/rel-watcher: [get update patch] [coordination.k8s.io]/[leases] [rel-holdfast-watcher]",
 		"Role kube-system/holdfast-system.rel-watcher-cilium: [create patch] [ events.k8s.io]/[events] []",
 		"Role kube-system/holdfast-system.rel-watcher-cilium: [create patch] []/[configmaps] [holdfast-cni-config]",
