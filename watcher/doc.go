@@ -18,13 +18,20 @@ const (
 	MaxReleaseName = 32
 )
 
-// Keys of the ConfigMap <release>-holdfast and values of its state.
+// Keys of the ConfigMap <release>-holdfast.
 const (
-	PluginKey      = "plugin.json"
+	PluginKey = "plugin.json"
+	// StateKey is the chart's own, and StateInstalled its only value. To leave, the key is taken away and LeavingKey is set;
+	// the next helm upgrade puts it back. A value "leaving" would not do: helm upgrade would be refused over who owns it.
 	StateKey       = "state"
 	StateInstalled = "installed"
-	StateLeaving   = "leaving"
+	LeavingKey     = "leaving"
 )
+
+// Leaving reports whether the data of that ConfigMap say that Holdfast is on its way out.
+func Leaving(data map[string]string) bool {
+	return data[LeavingKey] != "" && data[StateKey] != StateInstalled
+}
 
 // ConfigName is the name of a release's own ConfigMap, which the chart makes.
 func ConfigName(release string) string { return release + "-holdfast" }

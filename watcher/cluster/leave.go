@@ -34,8 +34,8 @@ func Leave(ctx context.Context, config *rest.Config, o Options, out io.Writer) e
 		return fmt.Errorf("make a client: %w", err)
 	}
 	name := watcher.ConfigName(o.Release)
-	patch := fmt.Appendf(nil, `{"data":{%q:%q}}`, watcher.StateKey, watcher.StateLeaving)
-	_, err = kube.CoreV1().ConfigMaps(o.Namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "helm"})
+	patch := fmt.Appendf(nil, `{"data":{%q:null,%q:"true"}}`, watcher.StateKey, watcher.LeavingKey)
+	_, err = kube.CoreV1().ConfigMaps(o.Namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: watcher.FieldManager})
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("ConfigMap %s/%s is not there: --namespace and --release must be those of the installed chart", o.Namespace, name)
 	}

@@ -109,7 +109,7 @@ func (k *keeper) request() configmap.Request {
 	if !found {
 		return r
 	}
-	r.Leaving = own.Data[watcher.StateKey] == watcher.StateLeaving
+	r.Leaving = watcher.Leaving(own.Data)
 	if text, found := own.Data[watcher.PluginKey]; found {
 		entry, err := configmap.ParsePlugin([]byte(text), k.options.CheckPlugin, k.options.reserved()...)
 		if r.PluginErr = err; err == nil {

@@ -7,7 +7,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -108,12 +107,8 @@ var _ = Describe("the list Cilium reads", func() {
 	It("C2: a ConfigMap of somebody else's is compared, not touched, until it is given away", func(ctx SpecContext) {
 		s := newSite(ctx, nil)
 		s.setCilium(ctx)
-		foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.cilium, Name: configmap.DefaultConfigMap}, Data: map[string]string{
-			"cni-config": `{"cniVersion":"0.3.1", "name":"cilium","plugins":[{"type":"cilium-cni","mtu":9001,"eni":{"x": 1e3}}, {"type":"holdfast-cni","resolvers":["10.0.0.10"]}]}`,
-		}}
+		before := s.createList(ctx, `{"cniVersion":"0.3.1", "name":"cilium","plugins":[{"type":"cilium-cni","mtu":9001,"eni":{"x": 1e3}}, {"type":"holdfast-cni","resolvers":["10.0.0.10"]}]}`)
 		maps := plane.Kube.CoreV1().ConfigMaps(s.cilium)
-		before, err := maps.Create(ctx, foreign, metav1.CreateOptions{})
-		Expect(err).NotTo(HaveOccurred())
 		s.watch(ctx)
 		Eventually(s.ids(ctx)).Should(ContainElement(configmap.ConfigMapForeign))
 		f := s.finding(ctx, configmap.ConfigMapForeign)

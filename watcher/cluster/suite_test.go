@@ -117,6 +117,16 @@ func (s *site) list(ctx context.Context) (*corev1.ConfigMap, error) {
 	return plane.Kube.CoreV1().ConfigMaps(s.cilium).Get(ctx, configmap.DefaultConfigMap, metav1.GetOptions{})
 }
 
+// createList makes the ConfigMap as somebody else would.
+func (s *site) createList(ctx context.Context, text string) *corev1.ConfigMap {
+	GinkgoHelper()
+	cm, err := plane.Kube.CoreV1().ConfigMaps(s.cilium).Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: configmap.DefaultConfigMap}, Data: map[string]string{configmap.DefaultKey: text},
+	}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	return cm
+}
+
 // text is what Cilium would read under the chart's default key, or "".
 func (s *site) text(ctx context.Context) string {
 	cm, err := s.list(ctx)

@@ -1,0 +1,72 @@
+package cluster_test
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/holdfast-cni/holdfast/configmap"
+	"github.com/holdfast-cni/holdfast/helm"
+	"github.com/holdfast-cni/holdfast/watcher"
+	"github.com/holdfast-cni/holdfast/watcher/cluster"
+)
+
+var _ = Describe("C9: leaving", func() {
+	It("leaves the ConfigMap with Cilium's entry alone, says how to unset it, and lets another release take it", func(ctx SpecContext) {
+		s := newSite(ctx, nil)
+		s.setCilium(ctx)
+		stop := s.watch(ctx)
+		Eventually(s.text).WithContext(ctx).Should(ContainSubstring("holdfast-cni"))
+		var out bytes.Buffer
+		Expect(cluster.Leave(ctx, plane.Config, s.options, &out)).To(Succeed())
+		Expect(out.String()).To(ContainSubstring("--set cni.configMap="))
+		Expect(s.text(ctx)).To(And(ContainSubstring("cilium-cni"), Not(ContainSubstring("holdfast-cni"))))
+		stop()
+		Expect(helm.Uninstall(ctx, plane.Config, helm.ReleaseOptions{Release: s.release, Namespace: s.namespace, DisableHooks: true})).To(Succeed())
+		Expect(s.text(ctx)).To(ContainSubstring("cilium-cni"))
+
+		s.release = "again"
+		s.install(ctx, nil)
+		s.watch(ctx)
+		Eventually(s.text).WithContext(ctx).Should(ContainSubstring("holdfast-cni"))
+		Eventually(s.ids(ctx)).Should(Equal([]configmap.ID{}))
+	})
+
+	It("is taken back by an upgrade", func(ctx SpecContext) {
+		s := newSite(ctx, nil)
+		s.watch(ctx)
+		Eventually(s.text).WithContext(ctx).Should(ContainSubstring("holdfast-cni"))
+		Expect(cluster.Leave(ctx, plane.Config, s.options, GinkgoWriter)).To(Succeed())
+		s.upgrade(ctx)
+		Eventually(s.text).WithContext(ctx).Should(ContainSubstring("holdfast-cni"))
+	})
+
+	It("names the nodes that are still installed, and the watcher that does not answer", func(ctx SpecContext) {
+		s := newSite(ctx, nil)
+		short, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		err := cluster.Leave(short, plane.Config, s.options, GinkgoWriter)
+		Expect(err).To(MatchError(cluster.ErrStay))
+		Expect(err).To(MatchError(ContainSubstring("the watcher (kubectl --namespace " + s.namespace)))
+
+		s.node(ctx, s.cilium+"-busy", map[string]string{watcher.InstalledLabel: ""})
+		short, cancel = context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		Expect(cluster.Leave(short, plane.Config, s.options, GinkgoWriter)).To(MatchError(ContainSubstring(s.cilium + "-busy")))
+	})
+
+	It("keeps what was adopted", func(ctx SpecContext) {
+		s := newSite(ctx, nil)
+		s.setCilium(ctx)
+		base := `{"cniVersion":"0.3.1","name":"cilium","plugins":[{"type":"cilium-cni","mtu":9001}]}`
+		s.createList(ctx, base)
+		s.options.Adopt = true
+		s.watch(ctx)
+		Eventually(s.text).WithContext(ctx).Should(ContainSubstring("holdfast-cni"))
+		Expect(cluster.Leave(ctx, plane.Config, s.options, GinkgoWriter)).To(Succeed())
+		Expect(s.text(ctx)).To(Equal(base))
+	})
+})
