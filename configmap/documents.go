@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	ciliumv2 "github.com/cilium/cilium/pkg/k8s/apis/cilium.io/v2"
@@ -52,7 +53,7 @@ func ReadDocuments(data []byte) (*Documents, error) {
 			return d, nil
 		}
 		if err == nil {
-			err = d.add(document)
+			err = d.add(document, fmt.Sprintf("document %d", n))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("document %d: %w", n, err)
@@ -60,10 +61,14 @@ func ReadDocuments(data []byte) (*Documents, error) {
 	}
 }
 
-func (d *Documents) add(document []byte) error {
-	text, err := yaml.YAMLToJSONStrict(document)
+func (d *Documents) add(document []byte, place string) error {
+	text, err := yaml.YAMLToJSON(document)
 	if err != nil {
 		return fmt.Errorf("%w; correct the YAML", err)
+	}
+	if _, err := yaml.YAMLToJSONStrict(document); err != nil {
+		d.Findings = append(d.Findings, Finding{ID: InputInvalid, Severity: Warning, Object: place,
+			Message: strings.Join(strings.Fields(err.Error()), " ") + "; the last one counts", Fix: Fix{Command: "remove one"}})
 	}
 	var head struct {
 		metav1.TypeMeta   `json:",inline"`
@@ -79,7 +84,7 @@ func (d *Documents) add(document []byte) error {
 	switch head.Kind {
 	case "List", "ConfigMapList", "NodeList", "CiliumNodeConfigList":
 		for i, item := range head.Items {
-			if err := d.add(item); err != nil {
+			if err := d.add(item, fmt.Sprintf("%s, items[%d]", place, i)); err != nil {
 				return fmt.Errorf("items[%d]: %w", i, err)
 			}
 		}

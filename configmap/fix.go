@@ -31,6 +31,9 @@ func newFixer(c *Cilium, sources Sources) fixer {
 	if c.DaemonSet != nil {
 		f.chart = strings.TrimPrefix(c.DaemonSet.Labels["helm.sh/chart"], "cilium-")
 	}
+	if f.release == "" && f.chart != "" {
+		f.release = ciliumName // rendered by the chart, and not yet, or not by Helm, installed
+	}
 	return f
 }
 

@@ -32,6 +32,9 @@ Exit code 0: nothing asks for action. 1: there is a finding. 2: the command line
 			if !slices.Contains([]string{"yaml", "json"}, in.output) {
 				return usageError{fmt.Errorf("--output %q: write yaml or json", in.output)}
 			}
+			if in.config == "" || in.plugin == "" {
+				return usageError{errors.New("--cilium-config and --plugin are required; see holdfast render --help")}
+			}
 			return in.render(&files{stdin: cmd.InOrStdin()}, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -44,11 +47,6 @@ Exit code 0: nothing asks for action. 1: there is a finding. 2: the command line
 	f.StringVar(&in.namespace, "cilium-namespace", "", "namespace that Cilium runs in; by default that of cilium-config, else kube-system")
 	f.StringVar(&in.release, "release", "", "namespace/name of the Holdfast release that is to own the ConfigMap; by default any may")
 	f.StringVarP(&in.output, "output", "o", "yaml", "yaml, with the findings on stderr, or json, with the findings in it")
-	for _, name := range []string{"cilium-config", "plugin"} {
-		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // the flag is two lines above
-		}
-	}
 	return cmd
 }
 
