@@ -32,7 +32,7 @@ recipe() {
 	kubeadm) from kubernetes k8s.io/kubernetes cmd/kubeadm && probe=(version) ;;
 	kubectl) from kubernetes k8s.io/kubernetes cmd/kubectl && probe=(version --client) ;;
 	etcd) from etcd go.etcd.io/etcd/server/v3 ;;
-	runc) from runc github.com/opencontainers/runc && cgo=1 tags=seccomp ;;
+	runc) from runc github.com/opencontainers/runc && cgo=1 tags=seccomp ;; # needs gcc, pkg-config and libseccomp-dev
 	containerd | ctr)
 		from containerd github.com/containerd/containerd/v2 "cmd/$1"
 		tags='no_btrfs no_devmapper no_zfs' stamp="$module/version.Version=$version"

@@ -41,7 +41,7 @@ var networks = map[string]network{
 
 func networkNames() []string { return slices.Sorted(maps.Keys(networks)) }
 
-// bringNetwork installs a network and waits until the nodes are Ready and names resolve.
+// bringNetwork installs a network and waits until nodes and system pods are Ready.
 func (c *cluster) bringNetwork(ctx context.Context, name string) error {
 	n := networks[name]
 	switch {
@@ -72,9 +72,9 @@ func (c *cluster) bringNetwork(ctx context.Context, name string) error {
 	if c.registered {
 		return nil // nothing else starts on them until the taint is gone
 	}
-	_, err := c.kubectl(ctx, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=180s")
+	_, err := c.kubectl(ctx, "-n", "kube-system", "wait", "pod", "--all", "--for=condition=Ready", "--timeout=300s")
 	if err == nil {
-		c.say("CoreDNS Ready")
+		c.say("system pods Ready, CoreDNS among them")
 	}
 	return err
 }

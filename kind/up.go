@@ -35,6 +35,10 @@ func (c *cluster) up(ctx context.Context) (err error) {
 		return err
 	}
 	c.Own = c.engine.Own != ""
+	if !c.Own && networks[c.Net].values != "" && exists("/sys/fs/cgroup/unified/cgroup.procs") {
+		return errors.New("with this Docker on cgroup v1, Cilium would attach its programs to the machine itself: " +
+			"stop Docker and run this as root, which starts an engine of its own, or boot with cgroup v2")
+	}
 	if err := errors.Join(c.save(), c.tools(ctx)); err != nil {
 		return err
 	}
@@ -48,7 +52,7 @@ func (c *cluster) up(ctx context.Context) (err error) {
 	if err := c.bringNetwork(ctx, c.Net); err != nil {
 		return err
 	}
-	c.say("ready: kubectl --context kind-%s get nodes,pods -A", c.Name)
+	c.say("done: kubectl --context kind-%s get nodes,pods -A", c.Name)
 	return nil
 }
 

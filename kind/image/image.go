@@ -54,7 +54,7 @@ func Node(ctx context.Context, e *engine.Engine, cache string, progress func(str
 	if os.Geteuid() != 0 {
 		return "", errors.New("no registry answers, and making the node image here needs root: use sudo, or connect to a registry")
 	}
-	if err := removeOld(ctx, e); err != nil {
+	if err := errors.Join(prerequisites(ctx), removeOld(ctx, e)); err != nil {
 		return "", err
 	}
 	return name, assemble(ctx, e, cache, name, progress)
@@ -125,13 +125,19 @@ func debian(ctx context.Context, cache string, progress func(string)) (base, cla
 	return base, clang, err
 }
 
-func installDebian(ctx context.Context, script []byte, base, clang string) error {
-	install := command.New(ctx, "sh", "-c",
-		"command -v debootstrap >/dev/null || { apt-get update -q && apt-get install -q -y debootstrap; }")
-	install.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-	if err := command.Run(install); err != nil {
-		return err
+// prerequisites installs what building here needs beside Go: debootstrap, and what runc is linked with.
+func prerequisites(ctx context.Context) error {
+	cmd := command.New(ctx, "sh", "-c", `
+		command -v debootstrap && command -v gcc && command -v pkg-config && pkg-config --exists libseccomp ||
+		{ apt-get update -q && apt-get install -q -y --no-install-recommends debootstrap gcc libc6-dev libseccomp-dev pkg-config; }`)
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+	if err := command.Run(cmd); err != nil {
+		return fmt.Errorf("install debootstrap, gcc, libseccomp-dev and pkg-config by Debian's apt-get: %w", err)
 	}
+	return nil
+}
+
+func installDebian(ctx context.Context, script []byte, base, clang string) error {
 	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
 		return err
 	}
