@@ -124,12 +124,16 @@ func (c *cluster) kind(ctx context.Context, args ...string) (string, error) {
 }
 
 func (c *cluster) kubectl(ctx context.Context, args ...string) (string, error) {
-	return command.Output(c.kubectlCommand(ctx, args...))
+	return command.Output(c.client(ctx, "kubectl", append([]string{"--context", "kind-" + c.Name}, args...)...))
 }
 
-func (c *cluster) kubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
-	global := []string{"--context", "kind-" + c.Name, "--cache-dir", filepath.Join(c.cache, "kubectl")}
-	return c.engine.Command(ctx, c.bin["kubectl"], append(global, args...)...)
+// client returns a command that talks to the cluster; what it caches goes to our folder.
+func (c *cluster) client(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := c.engine.Command(ctx, c.bin[name], args...)
+	for _, variable := range []string{"KUBECACHEDIR", "HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"} {
+		cmd.Env = append(cmd.Env, variable+"="+filepath.Join(c.cache, "clients"))
+	}
+	return cmd
 }
 
 func (c *cluster) save() error {

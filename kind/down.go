@@ -78,10 +78,13 @@ func (c *cluster) removeKubeconfig() error {
 		return nil
 	}
 	content, err := os.ReadFile(c.Kubeconfig)
-	if errors.Is(err, fs.ErrNotExist) || strings.Contains(string(content), "clusters:") {
-		return nil // gone already, or in use by now
+	if strings.Contains(string(content), "server:") {
+		return nil // it names another cluster by now
 	}
-	if err := errors.Join(err, os.Remove(c.Kubeconfig)); err != nil {
+	if err == nil {
+		err = os.Remove(c.Kubeconfig)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	_ = os.Remove(filepath.Dir(c.Kubeconfig)) // unless there is more in it

@@ -107,10 +107,7 @@ func (c *cluster) installCilium(ctx context.Context, n network) error {
 	if c.noTolerations {
 		args = append(args, "--set-json", `operator.tolerations=[{"key":"node.kubernetes.io/not-ready","operator":"Exists"}]`)
 	}
-	helm := c.engine.Command(ctx, c.bin["helm"], args...)
-	for _, kind := range []string{"CACHE", "CONFIG", "DATA"} {
-		helm.Env = append(helm.Env, "HELM_"+kind+"_HOME="+filepath.Join(c.cache, "helm"))
-	}
+	helm := c.client(ctx, "helm", args...)
 	helm.Stdin = strings.NewReader(text)
 	return command.Run(helm)
 }
@@ -124,7 +121,7 @@ func (c *cluster) applyConfigMap(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	apply := c.kubectlCommand(ctx, "apply", "-f", "-")
+	apply := c.client(ctx, "kubectl", "--context", "kind-"+c.Name, "apply", "-f", "-")
 	apply.Stdin = bytes.NewReader(content)
 	return command.Run(apply)
 }
