@@ -14,7 +14,6 @@ require (
 	github.com/rogpeppe/go-internal v1.14.1
 	github.com/spf13/cast v1.10.0
 	github.com/spf13/cobra v1.10.2
-	github.com/vishvananda/netlink v1.3.2-0.20260624190457-bab08b3566fc
 	golang.org/x/sync v0.22.0
 	golang.org/x/time v0.15.0
 	helm.sh/helm/v4 v4.2.4
@@ -142,6 +141,7 @@ require (
 	github.com/subosito/gotenv v1.6.0 // indirect
 	github.com/tetratelabs/wabin v0.0.0-20230304001439-f6f874872834 // indirect
 	github.com/tetratelabs/wazero v1.12.0 // indirect
+	github.com/vishvananda/netlink v1.3.2-0.20260624190457-bab08b3566fc // indirect
 	github.com/vishvananda/netns v0.0.5 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	github.com/xlab/treeprint v1.2.0 // indirect

@@ -32,7 +32,6 @@ const (
 	ConfigMapForeign          ID = "ConfigMapForeign"
 	ConfigMapUnwritable       ID = "ConfigMapUnwritable"
 	ConfigMapContested        ID = "ConfigMapContested"
-	ConfigMapReleased         ID = "ConfigMapReleased"
 	ListInvalid               ID = "ListInvalid"
 	ListNameDiffers           ID = "ListNameDiffers"
 	ListOrderDiffers          ID = "ListOrderDiffers"
