@@ -10,23 +10,6 @@ import (
 	"github.com/holdfast-cni/holdfast/kind/image"
 )
 
-// load brings images onto every node: archives, or images that the engine has.
-func (c *cluster) load(ctx context.Context, images []string) error {
-	if err := c.attachTools(ctx); err != nil {
-		return err
-	}
-	for _, name := range images {
-		what := "docker-image"
-		if strings.HasSuffix(name, ".tar") {
-			what = "image-archive"
-		}
-		if _, err := c.kind(ctx, "load", what, name, "--name", c.Name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // attach brings a network to a running cluster.
 func (c *cluster) attach(ctx context.Context, network string) error {
 	if err := c.attachTools(ctx); err != nil {

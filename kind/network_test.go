@@ -86,3 +86,18 @@ func TestRegisteredNodesCarryLabelAndTaintInBothRoles(t *testing.T) {
 		t.Errorf("kube-proxy beside its replacement: %s", config)
 	}
 }
+
+func TestImageNamesAreQualifiedAsContainerdKeepsThem(t *testing.T) {
+	for name, want := range map[string]string{
+		"holdfast":                 "docker.io/library/holdfast:latest",
+		"holdfast:dev":             "docker.io/library/holdfast:dev",
+		"holdfast/agent:1":         "docker.io/holdfast/agent:1",
+		"localhost/holdfast:dev":   "localhost/holdfast:dev",
+		"localhost:5000/holdfast":  "localhost:5000/holdfast:latest",
+		"ghcr.io/holdfast-cni/a:1": "ghcr.io/holdfast-cni/a:1",
+	} {
+		if got := qualified(name); got != want {
+			t.Errorf("qualified(%q) = %q, want %q", name, got, want)
+		}
+	}
+}

@@ -46,9 +46,15 @@ func run(args []string) error {
 			}
 		}
 	}
-	if slices.Contains(args, "create") || slices.Contains(args, "exec") {
-		if err := joinCgroup2(args[len(args)-1]); err != nil { // the last argument is the container's id
-			return err
+	if len(args) > 0 && hasCgroup2() {
+		group := filepath.Join(cgroup2, os.Getenv("HOLDFAST_CGROUP"), args[len(args)-1]) // the container's id comes last
+		switch {
+		case slices.Contains(args, "create"), slices.Contains(args, "exec"):
+			if err := join(group); err != nil {
+				return err
+			}
+		case slices.Contains(args, "delete"):
+			_ = os.Remove(group) // refused while something is in it
 		}
 	}
 	self, err := os.Executable()
@@ -126,13 +132,14 @@ func restrict(process map[string]any) {
 	delete(process, "rlimits")
 }
 
-// joinCgroup2 moves this process, and with it the container it is about to start, into the container's own group.
-func joinCgroup2(id string) error {
+// hasCgroup2 reports whether a cgroup2 hierarchy is mounted beside cgroup v1.
+func hasCgroup2() bool {
 	var fs syscall.Statfs_t
-	if err := syscall.Statfs(cgroup2, &fs); err != nil || fs.Type != 0x63677270 { // CGROUP2_SUPER_MAGIC
-		return nil
-	}
-	group := filepath.Join(cgroup2, os.Getenv("HOLDFAST_CGROUP"), id)
+	return syscall.Statfs(cgroup2, &fs) == nil && fs.Type == 0x63677270 // CGROUP2_SUPER_MAGIC
+}
+
+// join moves this process, and with it what it is about to start, into the group.
+func join(group string) error {
 	if err := os.MkdirAll(group, 0o755); err != nil {
 		return err
 	}
