@@ -119,7 +119,9 @@ func nodeConfigCRD() (*apiextensionsv1.CustomResourceDefinition, error) {
 }
 
 // CiliumModule is the folder of the Cilium module that the product pins: its chart and its definitions lie there.
-func CiliumModule() (string, error) { return output("go", "list", "-m", "-f", "{{.Dir}}", "github.com/cilium/cilium") }
+func CiliumModule() (string, error) {
+	return output("go", "list", "-m", "-f", "{{.Dir}}", "github.com/cilium/cilium")
+}
 
 // Root is the project's folder.
 func Root() (string, error) { return output("go", "list", "-m", "-f", "{{.Dir}}") }

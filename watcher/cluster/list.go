@@ -146,7 +146,11 @@ func (k *keeper) write(ctx context.Context, existing *corev1.ConfigMap, plan con
 	}
 	k.metrics.listWritten(string(plan.Cause))
 	note := fmt.Sprintf("the list Cilium reads was %s", plan.Cause)
-	if rival != "" {
+	switch rival {
+	case "":
+	case deleted:
+		note += "; somebody had deleted it"
+	default:
 		note += fmt.Sprintf("; %s had changed it", rival)
 	}
 	slog.InfoContext(ctx, "list written", "cause", plan.Cause, "digest", want.Annotations[configmap.DigestAnnotation], "rival", rival)

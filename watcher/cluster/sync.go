@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
@@ -22,6 +23,9 @@ import (
 	"github.com/holdfast-cni/holdfast/watcher"
 )
 
+// askAgain is how long a policy that is not in force is left alone.
+const askAgain = 10 * time.Second
+
 // policyPrefix starts every refusal by the ValidatingAdmissionPolicy that bounds the fast sync.
 const policyPrefix = "holdfast fast sync:"
 
@@ -33,6 +37,8 @@ type syncer struct {
 	world   *world
 	metrics *metrics
 	limit   *rate.Limiter
+
+	refused time.Time // when the policy was last found not to be in force
 
 	mu      sync.Mutex
 	unbound string // why it is off, or ""
@@ -46,7 +52,8 @@ func (s *syncer) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 		return reconcile.Result{}, nil
 	}
 	digest := list.Annotations[configmap.DigestAnnotation]
-	if digest == "" || configmap.OwnerOf(list, s.options.release(), "") == configmap.Foreign {
+	owner := configmap.OwnerOf(list, s.options.release(), "")
+	if digest == "" || owner != configmap.Ours && owner != configmap.Released {
 		return reconcile.Result{}, nil
 	}
 	changed := configmap.LastChange(list.CreationTimestamp.Time, list.ManagedFields)
@@ -61,9 +68,13 @@ func (s *syncer) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	if len(stale) == 0 {
 		return reconcile.Result{}, nil
 	}
+	if wait := s.refused.Add(askAgain).Sub(time.Now()); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
 	if why := s.bound(ctx, stale[0]); why != "" {
+		s.refused = time.Now()
 		s.off(why)
-		return reconcile.Result{}, nil
+		return reconcile.Result{RequeueAfter: askAgain}, nil
 	}
 	s.off("")
 	group, ctx := errgroup.WithContext(ctx)

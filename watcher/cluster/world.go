@@ -112,6 +112,7 @@ func (w *world) unreadable() []configmap.Finding {
 		}
 		fix := configmap.Fix{Command: "the watch is tried again every few seconds; see the watcher's log if this stays"}
 		if apierrors.IsForbidden(err) {
+			fix.Value = "cilium.namespace, cilium.extraConfigMaps (Holdfast's chart)"
 			fix.Command = "helm upgrade renders the Roles that give the right; without it what depends on this is unverified"
 		}
 		found = append(found, configmap.Finding{ID: configmap.SourceUnreadable, Severity: configmap.Warning, Object: f.what,
