@@ -26,7 +26,7 @@ func (c *cluster) up(ctx context.Context) (err error) {
 		if ctx.Err() != nil {
 			err = errors.New("interrupted")
 		}
-		if c.engine != nil {
+		if c.Created {
 			c.say("removing what was made so far")
 		}
 		err = errors.Join(err, c.down(context.WithoutCancel(ctx)))
@@ -48,6 +48,11 @@ func (c *cluster) up(ctx context.Context) (err error) {
 	}
 	if err := c.create(ctx, nodeImage); err != nil {
 		return err
+	}
+	if nodeImage == "" {
+		if err := c.complete(ctx); err != nil {
+			return err
+		}
 	}
 	if err := c.bringNetwork(ctx, c.Net); err != nil {
 		return err
@@ -95,5 +100,26 @@ func (c *cluster) create(ctx context.Context, nodeImage string) error {
 		return nil // kind, or our own registration, left the control plane's taint away
 	}
 	_, err = c.kubectl(ctx, "taint", "node", c.Name+"-control-plane", "node-role.kubernetes.io/control-plane:NoSchedule-")
+	return err
+}
+
+// complete brings onto released nodes what only those made here have: the image of the test pods, and a CNI plugin.
+func (c *cluster) complete(ctx context.Context) error {
+	if err := image.LoadProbe(ctx, c.engine, c.cache); err != nil {
+		return err
+	}
+	if _, err := c.kind(ctx, "load", "docker-image", image.Probe, "--name", c.Name); err != nil {
+		return err
+	}
+	plugins, err := parts.Get(ctx, "bridge")
+	if err != nil {
+		return err
+	}
+	nodes, err := c.kind(ctx, "get", "nodes", "--name", c.Name)
+	for _, node := range strings.Fields(nodes) {
+		if _, err := c.engine.Docker(ctx, "cp", plugins["bridge"], node+":/opt/cni/bin/bridge"); err != nil {
+			return err
+		}
+	}
 	return err
 }

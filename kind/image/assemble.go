@@ -41,7 +41,7 @@ func assemble(ctx context.Context, e *engine.Engine, cache, name string, progres
 
 	began := time.Now()
 	progress("assembling the node image")
-	if err := in.build(ctx); err != nil {
+	if err := in.build(ctx, "probe", "runtime"); err != nil {
 		return err
 	}
 	pictures, err := in.pictures(ctx)
@@ -91,9 +91,9 @@ func gather(ctx context.Context, cache string, progress func(string)) (*ingredie
 	return in, err
 }
 
-// build compiles the two programs of our own.
-func (in *ingredients) build(ctx context.Context) error {
-	for _, name := range []string{"probe", "runtime"} {
+// build compiles programs of our own.
+func (in *ingredients) build(ctx context.Context, names ...string) error {
+	for _, name := range names {
 		in.bin[name] = filepath.Join(in.work, name)
 		cmd := command.New(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", in.bin[name],
 			"github.com/holdfast-cni/holdfast/kind/image/"+name)
@@ -103,6 +103,24 @@ func (in *ingredients) build(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// LoadProbe loads the image of the test pods into the engine. Only released nodes lack it.
+func LoadProbe(ctx context.Context, e *engine.Engine, cache string) (err error) {
+	in := &ingredients{bin: map[string]string{}}
+	if in.work, err = os.MkdirTemp(cache, "image-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(in.work)
+	if err := in.build(ctx, "probe"); err != nil {
+		return err
+	}
+	p := in.probe()
+	return errors.Join(in.err, pipe(p, e.Command(ctx, "docker", "load", "--quiet")))
+}
+
+func (in *ingredients) probe() picture {
+	return picture{name: Probe, entrypoint: []string{"/probe"}, layers: []layer{in.binary("probe", "/probe")}}
 }
 
 var sandboxImage = regexp.MustCompile(`sandbox_image = "([^"]+)"`)
@@ -123,7 +141,7 @@ func (in *ingredients) pictures(ctx context.Context) ([]picture, error) {
 	}
 	cilium := versions["cilium-agent"]
 	list := []picture{
-		{name: Probe, entrypoint: []string{"/probe"}, layers: []layer{in.binary("probe", "/probe")}},
+		in.probe(),
 		{name: string(pause[1]), entrypoint: []string{"/pause"}, layers: []layer{in.binary("probe", "/pause")}},
 		{name: "quay.io/cilium/operator-generic:" + cilium, entrypoint: []string{"/usr/bin/cilium-operator-generic"},
 			layers: []layer{in.binary("cilium-operator-generic", "/usr/bin/cilium-operator-generic")}},
