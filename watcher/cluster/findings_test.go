@@ -63,6 +63,13 @@ var _ = Describe("findings", func() {
 		Eventually(s.events(ctx)).Should(ContainElement(HavePrefix("no longer so: ")))
 	})
 
+	It("U2: have an Event each, also where two are of one kind", func(ctx SpecContext) {
+		s := newSite(ctx, nil)
+		s.setCilium(ctx, configmap.KeyDebug, "perhaps", configmap.KeySocketLB, "maybe")
+		s.watch(ctx)
+		Eventually(s.events(ctx)).Should(And(ContainElement(ContainSubstring(`"perhaps"`)), ContainElement(ContainSubstring(`"maybe"`))))
+	})
+
 	It("C4: name the nodes where a CiliumNodeConfig turns it on, though the definition comes late", func(ctx SpecContext) {
 		Expect(plane.RemoveNodeConfigCRD()).To(Succeed())
 		s := newSite(ctx, nil)

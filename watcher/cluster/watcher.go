@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"net/http"
 	"time"
 
@@ -62,7 +63,9 @@ func add(mgr manager.Manager, w *world, o *Options) error {
 		if len(note) > 1024 { // the API server's limit (pkg/apis/core/validation: NoteLengthLimit)
 			note = note[:1021] + "..."
 		}
-		recorder.Eventf(about, nil, kind, reason, "Watch", "%s", note)
+		// The recorder takes Events that differ in their note alone for one and sends the first of them
+		// (client-go tools/events: getKey), so the action tells them apart.
+		recorder.Eventf(about, nil, kind, reason, fmt.Sprintf("Watch-%08x", crc32.ChecksumIEEE([]byte(note))), "%s", note)
 	}
 	k := &keeper{options: o, kube: w.clients.kube, world: w, metrics: m, event: event, now: time.Now, rivals: newRivals(o.Rival)}
 	s := &syncer{options: o, kube: w.clients.kube, world: w, metrics: m, limit: rate.NewLimiter(50, 50)}
