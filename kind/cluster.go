@@ -23,19 +23,21 @@ import (
 // cluster is one kind cluster: what was asked for, and where it is. The exported fields are kept in its file, from before
 // anything is made until everything is gone.
 type cluster struct {
-	Name    string
-	Net     string
-	Nodes   int
-	Dual    bool
-	Own     bool // it is in an engine of our own
-	Created bool // kind was asked to make it
-	Network bool // this run made Docker's network "kind", so it goes with the cluster
+	Name       string
+	Net        string
+	Nodes      int
+	Dual       bool
+	Registered bool // its nodes register with our label and taint
+	Own        bool // it is in an engine of our own
+	Created    bool // kind was asked to make it
+	Network    bool // this run made Docker's network "kind", so it goes with the cluster
 	// Kubeconfig is the file that kind made for kubectl; empty if there was one, to which it only added a context.
 	Kubeconfig string
 
-	registered, noTolerations, keep bool
-	configMap                       string
-	port                            int
+	noTolerations, keep bool
+	configMap           string
+	port                int
+	set                 []string // values of Cilium's chart
 
 	cache  string
 	engine *engine.Engine

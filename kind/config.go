@@ -33,7 +33,7 @@ func (c *cluster) config() string {
 		if i == 0 {
 			node["role"] = "control-plane"
 		}
-		if c.registered {
+		if c.Registered {
 			node["labels"] = object{"holdfast.dev/node": "false"}
 		}
 		nodes = append(nodes, node)
@@ -47,7 +47,7 @@ func (c *cluster) config() string {
 // patches returns merge patches of kubeadm's configuration.
 func (c *cluster) patches() []string {
 	patches := []string{marshal(object{"kind": "KubeletConfiguration", "failCgroupV1": false})}
-	if c.registered {
+	if c.Registered {
 		ours := object{"key": "holdfast.dev/unchained", "effect": "NoSchedule"}
 		registration := object{"nodeRegistration": object{"taints": []object{ours}}}
 		for _, kind := range []string{"InitConfiguration", "JoinConfiguration"} {

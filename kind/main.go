@@ -30,10 +30,12 @@ flags of up:
   -nodes N                1 to 3 (default 2); the first is the control plane and runs pods too
   -dual                   IPv4 and IPv6
   -registered             nodes register with label holdfast.dev/node=false and our taint
-  -configmap FILE         apply this before Cilium; "none": do not, and do not wait for the network (default: Cilium alone)
-  -no-tolerations         Cilium's operator does not tolerate our taint
   -port PORT              of the API server on this machine (default: a free one)
   -keep                   leave what was made when something fails, to look at it
+flags of up and network:
+  -configmap FILE         apply this before Cilium; "none": do not, and do not wait for the network (default: Cilium alone)
+  -no-tolerations         Cilium's operator does not tolerate our taint
+  -set KEY=VALUE          a value of Cilium's chart, as often as needed
 `
 
 func main() {
@@ -60,9 +62,13 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&c.Name, "name", "holdfast", "")
 	flags.IntVar(&c.Nodes, "nodes", 2, "")
 	flags.BoolVar(&c.Dual, "dual", false, "")
-	flags.BoolVar(&c.registered, "registered", false, "")
+	flags.BoolVar(&c.Registered, "registered", false, "")
 	flags.BoolVar(&c.noTolerations, "no-tolerations", false, "")
 	flags.StringVar(&c.configMap, "configmap", "", "")
+	flags.Func("set", "", func(value string) error {
+		c.set = append(c.set, value)
+		return nil
+	})
 	flags.IntVar(&c.port, "port", 0, "")
 	flags.BoolVar(&c.keep, "keep", false, "")
 	if err := flags.Parse(args); err != nil {

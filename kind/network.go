@@ -61,7 +61,7 @@ func (c *cluster) bringNetwork(ctx context.Context, name string) error {
 	case n.configMap && c.configMap == "none":
 		c.say("Cilium waits for its ConfigMap")
 		return nil
-	case n.values != "" && c.registered && c.noTolerations:
+	case n.values != "" && c.Registered && c.noTolerations:
 		c.say("Cilium's operator does not tolerate our taint, so it waits")
 		return nil
 	}
@@ -69,7 +69,7 @@ func (c *cluster) bringNetwork(ctx context.Context, name string) error {
 		return err
 	}
 	c.say("%s: nodes Ready", name)
-	if c.registered {
+	if c.Registered {
 		return nil // nothing else starts on them until the taint is gone
 	}
 	_, err := c.kubectl(ctx, "-n", "kube-system", "wait", "pod", "--all", "--for=condition=Ready", "--timeout=300s")
@@ -106,6 +106,9 @@ func (c *cluster) installCilium(ctx context.Context, n network) error {
 		"--set", fmt.Sprintf("ipv6.enabled=%t", c.Dual)}
 	if c.noTolerations {
 		args = append(args, "--set-json", `operator.tolerations=[{"key":"node.kubernetes.io/not-ready","operator":"Exists"}]`)
+	}
+	for _, value := range c.set {
+		args = append(args, "--set", value)
 	}
 	helm := c.client(ctx, "helm", args...)
 	helm.Stdin = strings.NewReader(text)

@@ -72,7 +72,7 @@ func TestRoutesLeadToOtherNodesByTheSameFamily(t *testing.T) {
 }
 
 func TestRegisteredNodesCarryLabelAndTaintInBothRoles(t *testing.T) {
-	c := cluster{Name: "x", Net: "cilium", Nodes: 2, registered: true, engine: &engine.Engine{}}
+	c := cluster{Name: "x", Net: "cilium", Nodes: 2, Registered: true, engine: &engine.Engine{}}
 	config := c.config()
 	if strings.Count(config, `"holdfast.dev/node":"false"`) != 2 {
 		t.Errorf("not every node has the label: %s", config)

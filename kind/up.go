@@ -96,7 +96,7 @@ func (c *cluster) create(ctx context.Context, nodeImage string) error {
 		return err
 	}
 	c.say("%d nodes registered", c.Nodes)
-	if c.Nodes == 1 || c.registered {
+	if c.Nodes == 1 || c.Registered {
 		return nil // kind, or our own registration, left the control plane's taint away
 	}
 	_, err = c.kubectl(ctx, "taint", "node", c.Name+"-control-plane", "node-role.kubernetes.io/control-plane:NoSchedule-")

@@ -150,6 +150,7 @@ func configure(ctx context.Context, folder, name string) error {
 		"exec-root":       "/run/docker", // in its own mount namespace
 		"pidfile":         "/run/docker.pid",
 		"cgroup-parent":   "/" + name,
+		"exec-opts":       []string{"native.cgroupdriver=cgroupfs"}, // systemd is not in these namespaces
 		"runtimes":        map[string]any{"holdfast": map[string]string{"path": runtime}},
 		"default-runtime": "holdfast",
 	}, "", "  ")
