@@ -81,6 +81,7 @@ func (c *cluster) bringNetwork(ctx context.Context, name string) error {
 
 // installCilium installs Cilium's own chart, out of its module.
 func (c *cluster) installCilium(ctx context.Context, n network) error {
+	c.say("installing Cilium")
 	source, err := parts.Source(ctx, "cilium", "github.com/cilium/cilium")
 	if err != nil {
 		return err

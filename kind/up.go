@@ -90,6 +90,7 @@ func (c *cluster) create(ctx context.Context, nodeImage string) error {
 	if nodeImage != "" {
 		args = append(args, "--image", nodeImage)
 	}
+	c.say("creating %d nodes", c.Nodes)
 	cmd := c.engine.Command(ctx, c.bin["kind"], args...)
 	cmd.Stdin = strings.NewReader(c.config())
 	if err := command.Run(cmd); err != nil {
