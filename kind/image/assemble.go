@@ -34,7 +34,9 @@ func assemble(ctx context.Context, e *engine.Engine, cache, name string, progres
 	if err != nil {
 		return err
 	}
-	if in.work, err = os.MkdirTemp(cache, "image-"); err != nil {
+	// A fixed name, so that what a killed run left goes here. Runs lock each other out.
+	in.work = filepath.Join(cache, "image")
+	if err := errors.Join(os.RemoveAll(in.work), os.Mkdir(in.work, 0o700)); err != nil {
 		return err
 	}
 	defer os.RemoveAll(in.work)

@@ -113,6 +113,9 @@ func debian(ctx context.Context, cache string, progress func(string)) (base, cla
 	base.path, clang.path = filepath.Join(folder, "base.tar"), filepath.Join(folder, "clang.tar")
 	if _, err := os.Stat(base.path); errors.Is(err, fs.ErrNotExist) {
 		progress("installing Debian into a folder, about a minute")
+		if err := os.RemoveAll(filepath.Join(cache, "debian")); err != nil { // what other scripts or killed runs left
+			return base, clang, err
+		}
 		if err := installDebian(ctx, script, base.path, clang.path); err != nil {
 			return base, clang, err
 		}
