@@ -1,0 +1,185 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/holdfast-cni/holdfast/configmap"
+	"github.com/holdfast-cni/holdfast/e2e/lab"
+	"github.com/holdfast-cni/holdfast/helm"
+	"github.com/holdfast-cni/holdfast/watcher"
+)
+
+const (
+	ours    = "holdfast"
+	ciliums = "kube-system"
+)
+
+var _ = Describe("Cilium that reads our ConfigMap", Ordered, func() {
+	var l *lab.Lab
+	var nodes []*lab.Node
+	var digest string
+
+	BeforeAll(func(ctx SpecContext) {
+		l = makeLab(ctx, lab.Options{Name: "e2e-cilium", Net: "cilium", Flags: []string{"-configmap", "none"}})
+		needEngine(l)
+		var err error
+		nodes, err = l.Nodes(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		digest, err = l.LoadProduct(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		for _, node := range nodes {
+			Expect(node.InstallPlugin(ctx, l.Plugin())).To(Succeed())
+		}
+	}, NodeTimeout(20*time.Minute))
+	AfterEach(func(ctx SpecContext) { collectOnFailure(ctx, l) }, NodeTimeout(5*time.Minute))
+
+	It("C1: hangs while the ConfigMap does not exist", Label(smoke), func(ctx SpecContext) {
+		Eventually(agents).WithContext(ctx).WithArguments(l).Should(And(HaveLen(len(nodes)), HaveEach(HaveField("Status.Phase", corev1.PodPending))))
+		Eventually(func() []string { return eventNotes(ctx, l, ciliums) }).WithContext(ctx).Should(ContainElement(ContainSubstring(
+			`configmap "holdfast-cni-config" not found`)))
+		Consistently(agents, "5s").WithContext(ctx).WithArguments(l).Should(HaveEach(HaveField("Status.Phase", corev1.PodPending)))
+	}, SpecTimeout(25*time.Minute)) // the cluster is made in it
+
+	It("C1: starts once the watcher, a pod of the chart, has made it", Label(smoke), func(ctx SpecContext) {
+		began := time.Now()
+		install(ctx, l, nodes[0].Name, digest, nil)
+		Eventually(agents).WithContext(ctx).WithArguments(l).Should(And(HaveLen(len(nodes)), HaveEach(Satisfy(ready))))
+		report("from the chart's installation to every agent Ready: %s", time.Since(began).Round(time.Second))
+		Eventually(notReady).WithContext(ctx).WithArguments(l).Should(BeEmpty())
+	}, SpecTimeout(5*time.Minute))
+
+	It("C1: writes exactly the list that the watcher made, on every node, and the runtime has loaded it", Label(smoke), func(ctx SpecContext) {
+		want := list(ctx, l)
+		for _, node := range nodes {
+			Eventually(node.Read).WithContext(ctx).WithArguments(lab.ConfDir + "/05-cilium.conflist").Should(Equal(want))
+			plugins, status, err := node.Loaded(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(status).To(Equal("OK"))
+			Expect(plugins).To(HaveLen(2))
+			Expect(plugins[0]).To(ContainSubstring(`"type":"cilium-cni"`))
+			Expect(plugins[1]).To(MatchJSON(pluginJSON(ctx, l)))
+		}
+	}, SpecTimeout(2*time.Minute))
+
+	It("pods on two nodes talk by Service name through the chain", Label(smoke), func(ctx SpecContext) {
+		servePods(ctx, l, nodes, "talk")
+		for _, node := range nodes {
+			Eventually(l.Exec).WithContext(ctx).WithArguments("talk", "pod-"+node.Name, "/probe", "get", "http://talk.talk.svc.cluster.local:8080/").
+				Should(ContainSubstring("pod-"))
+		}
+
+		By("being refused by the plugin where they are governed, and nowhere else")
+		_, err := l.Kube.CoreV1().Pods("talk").Create(ctx, servePod("governed", nodes[1].Name, map[string]string{"holdfast.dev/governed": "true"}), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() []string { return eventNotes(ctx, l, "talk") }).WithContext(ctx).Should(ContainElement(ContainSubstring("holdfast-cni: pod talk/governed is governed")))
+		Expect(l.Kube.CoreV1().Pods("talk").Delete(ctx, "governed", metav1.DeleteOptions{})).To(Succeed())
+		Eventually(func() error {
+			_, err := l.Kube.CoreV1().Pods("talk").Get(ctx, "governed", metav1.GetOptions{})
+			return err
+		}).WithContext(ctx).Should(MatchError(ContainSubstring("not found")), "a refused pod must not hang Terminating")
+	}, SpecTimeout(4*time.Minute))
+
+	It("C4: the socket LB finding says what the agent says", Label(smoke), func(ctx SpecContext) {
+		coverage := func() string {
+			for _, pod := range agents(ctx, l) {
+				out, err := l.Exec(ctx, ciliums, pod.Name, "cilium-dbg", "status", "--verbose")
+				if err != nil {
+					return err.Error()
+				}
+				for line := range strings.Lines(out) {
+					if _, value, found := strings.Cut(line, "Socket LB Coverage:"); found {
+						return strings.TrimSpace(value)
+					}
+				}
+			}
+			return ""
+		}
+		Eventually(coverage).WithContext(ctx).Should(Equal("Hostns-only"))
+		Expect(findings(ctx, l)).NotTo(ContainElement(HaveField("ID", configmap.SocketLBInPods)))
+
+		By("turning it on in pods, the way a person would: the setting, then the agents")
+		setHostOnly(ctx, l, "false")
+		Eventually(findings).WithContext(ctx).WithArguments(l).Should(ContainElement(HaveField("ID", configmap.SocketLBInPods)))
+		Eventually(findings).WithContext(ctx).WithArguments(l).Should(ContainElement(HaveField("ID", configmap.AgentOutdated)))
+		restartAgents(ctx, l, len(nodes))
+		Eventually(coverage).WithContext(ctx).Should(Equal("Full"))
+		Eventually(findings).WithContext(ctx).WithArguments(l).ShouldNot(ContainElement(HaveField("ID", configmap.AgentOutdated)))
+
+		setHostOnly(ctx, l, "true")
+		restartAgents(ctx, l, len(nodes))
+		Eventually(findings).WithContext(ctx).WithArguments(l).Should(BeEmpty())
+	}, SpecTimeout(5*time.Minute))
+
+	It("C6: a changed plugin.json reaches Cilium's source file at once with fast sync", Label(smoke), func(ctx SpecContext) {
+		Eventually(fastSyncOn).WithContext(ctx).WithArguments(l).Should(BeTrue())
+		report("changed plugin.json to Cilium's source file on every node, with fast sync: %s", changeReaches(ctx, l, nodes, digest, "10.96.0.11", true))
+	}, SpecTimeout(4*time.Minute))
+
+	It("C6: and within the kubelet's sync period without", Label(ci), func(ctx SpecContext) {
+		report("the same without fast sync: %s", changeReaches(ctx, l, nodes, digest, "10.96.0.10", false))
+	}, SpecTimeout(6*time.Minute))
+
+	DescribeTable("pods live on when a process of the node is killed", Label(ci), func(ctx SpecContext, process string) {
+		node := nodes[1]
+		before := restarts(ctx, l, "talk")
+		Expect(node.Kill(ctx, process)).To(Succeed())
+		Eventually(func() error { _, err := node.Run(ctx, "pgrep", "-x", process); return err }).WithContext(ctx).Should(Succeed(), "it comes back")
+		Eventually(notReady).WithContext(ctx).WithArguments(l).Should(BeEmpty())
+		Eventually(agents).WithContext(ctx).WithArguments(l).Should(HaveEach(Satisfy(ready)))
+		Expect(restarts(ctx, l, "talk")).To(Equal(before), "running pods are left alone")
+		Eventually(l.Exec).WithContext(ctx).WithArguments("talk", "pod-"+node.Name, "/probe", "get", "http://talk.talk.svc.cluster.local:8080/").Should(ContainSubstring("pod-"))
+
+		By("starting a new pod on it")
+		name := fmt.Sprintf("after-%s", process)
+		_, err := l.Kube.CoreV1().Pods("talk").Create(ctx, servePod(name, node.Name, nil), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(podReady).WithContext(ctx).WithArguments(l, "talk", name).Should(BeTrue())
+	},
+		Entry("containerd", SpecTimeout(4*time.Minute), "containerd"),
+		Entry("kubelet", SpecTimeout(4*time.Minute), "kubelet"),
+		Entry("the Cilium agent", SpecTimeout(4*time.Minute), "cilium-agent"),
+	)
+
+	It("C9: helm uninstall leaves Cilium its own entry, and Cilium able to start", Label(ci), func(ctx SpecContext) {
+		Expect(helm.Uninstall(ctx, l.Config, helm.ReleaseOptions{Release: "holdfast", Namespace: ours})).To(Succeed())
+		Expect(list(ctx, l)).To(And(ContainSubstring("cilium-cni"), Not(ContainSubstring("holdfast-cni"))))
+		restartAgents(ctx, l, len(nodes))
+		for _, node := range nodes {
+			Eventually(node.Read).WithContext(ctx).WithArguments(lab.ConfDir + "/05-cilium.conflist").ShouldNot(ContainSubstring("holdfast-cni"))
+		}
+		Eventually(notReady).WithContext(ctx).WithArguments(l).Should(BeEmpty())
+	}, SpecTimeout(6*time.Minute))
+})
+
+// changeReaches sets another resolver and returns how long Cilium's source file takes to follow on every node.
+func changeReaches(ctx context.Context, l *lab.Lab, nodes []*lab.Node, digest, resolver string, fast bool) time.Duration {
+	GinkgoHelper()
+	began := time.Now()
+	upgrade(ctx, l, nodes[0].Name, digest, map[string]any{
+		"plugin":   map[string]any{"resolvers": []any{resolver}},
+		"fastSync": map[string]any{"enabled": fast, "policy": fast},
+	})
+	for _, node := range nodes {
+		Eventually(func() (string, error) {
+			return node.Shell(ctx, `cat /var/lib/kubelet/pods/*/volumes/kubernetes.io~configmap/cni-configuration/cni-config`)
+		}).WithContext(ctx).Should(ContainSubstring(resolver))
+	}
+	return time.Since(began).Round(100 * time.Millisecond)
+}
+
+func pluginJSON(ctx context.Context, l *lab.Lab) string {
+	GinkgoHelper()
+	cm, err := l.Kube.CoreV1().ConfigMaps(ours).Get(ctx, watcher.ConfigName("holdfast"), metav1.GetOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	return cm.Data[watcher.PluginKey]
+}

@@ -1,0 +1,37 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Repository is the name under which the product's image is loaded into the nodes.
+const Repository = "localhost/holdfast"
+
+// LoadProduct builds the product's image with the Dockerfile, loads it into every node, and returns its digest.
+func (l *Lab) LoadProduct(ctx context.Context) (digest string, err error) {
+	bin := filepath.Join(l.folder, "image", "bin")
+	for _, name := range []string{"holdfast", "holdfast-cni"} {
+		if err := l.build(ctx, "./cmd/"+name, filepath.Join(bin, name)); err != nil {
+			return "", err
+		}
+	}
+	const tag = Repository + ":e2e"
+	if _, err := l.run(ctx, "docker", "build", "--quiet", "--tag", tag, "--file", "Dockerfile", filepath.Dir(bin)); err != nil {
+		return "", err
+	}
+	byDigest, err := l.run(ctx, l.kind, "load", "-name", l.Name, tag)
+	if err != nil {
+		return "", err
+	}
+	_, digest, found := strings.Cut(strings.TrimSpace(byDigest), "@")
+	if !found {
+		return "", fmt.Errorf("load image %s: no digest in %q", tag, byDigest)
+	}
+	return digest, nil
+}
+
+// Plugin is the path of the CNI plugin that LoadProduct built.
+func (l *Lab) Plugin() string { return filepath.Join(l.folder, "image", "bin", "holdfast-cni") }

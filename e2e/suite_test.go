@@ -1,0 +1,99 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
+	. "github.com/onsi/gomega"
+
+	"github.com/holdfast-cni/holdfast/e2e/lab"
+)
+
+// Labels of the specs: smoke is enough for a first run, ci for every change, full for a campaign.
+const (
+	smoke = "smoke"
+	ci    = "ci"
+	full  = "full"
+)
+
+func TestE2E(t *testing.T) {
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(3 * time.Minute)
+	SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+	RunSpecs(t, "e2e")
+}
+
+// needEngine leaves a spec out on a cluster that was not made here.
+func needEngine(l *lab.Lab) {
+	if !l.HasEngine() {
+		Skip("needs a node's files or processes, which a kubeconfig does not give")
+	}
+}
+
+// makeLab makes a cluster for a container of specs and collects what a failed spec leaves behind.
+func makeLab(ctx context.Context, o lab.Options) *lab.Lab {
+	GinkgoHelper()
+	o.Out = GinkgoWriter
+	if kubeconfig := os.Getenv("E2E_KUBECONFIG"); kubeconfig != "" {
+		l, err := lab.Attach(kubeconfig, GinkgoWriter)
+		Expect(err).NotTo(HaveOccurred())
+		return l
+	}
+	began := time.Now()
+	l, err := lab.Make(ctx, o)
+	DeferCleanup(func(ctx context.Context) {
+		if os.Getenv("E2E_KEEP") != "" {
+			GinkgoWriter.Printf("cluster %s is kept; make kind-down removes it\n", o.Name)
+			return
+		}
+		Expect(l.Down(ctx)).To(Succeed())
+	})
+	Expect(err).NotTo(HaveOccurred())
+	report("cluster %s with NET=%s made in %s", o.Name, o.Net, time.Since(began).Round(time.Second))
+	return l
+}
+
+// collectOnFailure keeps logs, CNI directories and states of the cluster where a spec failed.
+func collectOnFailure(ctx context.Context, l *lab.Lab) {
+	if !CurrentSpecReport().Failed() || l == nil || l.Kube == nil {
+		return
+	}
+	folder := os.Getenv("E2E_ARTIFACTS")
+	if folder == "" {
+		folder = filepath.Join(os.TempDir(), "holdfast-e2e")
+	}
+	folder = filepath.Join(folder, time.Now().Format("20060102-150405"))
+	Expect(l.Collect(ctx, folder)).To(Succeed())
+	GinkgoWriter.Println("collected in", folder)
+	fmt.Fprintln(os.Stderr, "e2e: a spec failed; logs and states are in", folder)
+}
+
+var reported []string
+
+// report is a line of the closing table: a figure, never an assertion.
+func report(format string, args ...any) {
+	reported = append(reported, fmt.Sprintf(format, args...))
+}
+
+var _ = ReportAfterSuite("table", func(r Report) {
+	fmt.Printf("\n%-8s %8s  %s\n", "state", "seconds", "spec")
+	for _, s := range r.SpecReports {
+		if s.LeafNodeType == types.NodeTypeIt && s.State != types.SpecStateSkipped {
+			fmt.Printf("%-8s %8.1f  %s\n", s.State, s.RunTime.Seconds(), s.FullText())
+		}
+	}
+	for _, line := range reported {
+		fmt.Println("figure:", line)
+	}
+	count := func(states types.SpecState) int { return r.SpecReports.CountWithState(states) }
+	fmt.Printf("\n%d passed, %d failed\n", count(types.SpecStatePassed), count(types.SpecStateFailureStates))
+})
