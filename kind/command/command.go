@@ -15,10 +15,11 @@ import (
 	"time"
 )
 
-// New returns the command; when ctx ends, its whole process group is asked to end, and killed 20 s later.
+// New returns the command; when ctx ends, its whole process group is asked to end, and killed 20 s later. When this process
+// is killed, the command is asked to end too.
 func New(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 20 * time.Second
 	return cmd
