@@ -48,8 +48,12 @@ func (c *cluster) config() string {
 func (c *cluster) patches() []string {
 	patches := []string{marshal(object{"kind": "KubeletConfiguration", "failCgroupV1": false})}
 	if c.Registered {
-		ours := object{"key": "holdfast.dev/unchained", "effect": "NoSchedule"}
-		registration := object{"nodeRegistration": object{"taints": []object{ours}}}
+		taints := []object{{"key": "holdfast.dev/unchained", "effect": "NoSchedule"}}
+		if c.Nodes == 1 {
+			// kind takes this taint away from the only node of a cluster, and fails where it is not there.
+			taints = append(taints, object{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"})
+		}
+		registration := object{"nodeRegistration": object{"taints": taints}}
 		for _, kind := range []string{"InitConfiguration", "JoinConfiguration"} {
 			registration["kind"] = kind
 			patches = append(patches, marshal(registration))
