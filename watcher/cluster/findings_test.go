@@ -1,6 +1,8 @@
 package cluster_test
 
 import (
+	"fmt"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -68,6 +70,24 @@ var _ = Describe("findings", func() {
 		s.setCilium(ctx, configmap.KeyDebug, "perhaps", configmap.KeySocketLB, "maybe")
 		s.watch(ctx)
 		Eventually(s.events(ctx)).Should(And(ContainElement(ContainSubstring(`"perhaps"`)), ContainElement(ContainSubstring(`"maybe"`))))
+	})
+
+	It("C4: are bounded in number, so that the report fits its ConfigMap", func(ctx SpecContext) {
+		s := newSite(ctx, nil)
+		client, err := dynamic.NewForConfig(plane.Config)
+		Expect(err).NotTo(HaveOccurred())
+		for i := range 23 {
+			name := fmt.Sprintf("%s-%d", s.cilium, i)
+			s.node(ctx, name, map[string]string{"pool": name})
+			config := s.nodeConfig(name, map[string]any{"pool": name}, map[string]any{"bpf-lb-sock": "true"})
+			_, err := client.Resource(nodeConfigs).Namespace(s.cilium).Create(ctx, config, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		s.setCilium(ctx)
+		s.watch(ctx)
+		Eventually(s.ids(ctx)).Should(HaveLen(21))
+		findings, _ := s.status(ctx)
+		Expect(findings).To(ContainElement(HaveField("Object", "3 others")))
 	})
 
 	It("C4: name the nodes where a CiliumNodeConfig turns it on, though the definition comes late", func(ctx SpecContext) {

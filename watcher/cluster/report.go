@@ -36,12 +36,8 @@ type reporter struct {
 	written string                       // resource version of the last write
 }
 
-// reportEvery bounds how often a large cluster's nodes are looked through, and nodesStored how many of a finding's nodes the
-// status ConfigMap names.
-const (
-	reportEvery = time.Second
-	nodesStored = 20
-)
+// reportEvery bounds how often a large cluster's nodes are looked through.
+const reportEvery = time.Second
 
 // Types of condition in the status ConfigMap.
 const (
@@ -66,6 +62,7 @@ func (r *reporter) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	r.last = r.now()
 	findings := r.findings()
 	r.metrics.found(findings)
+	findings = bounded(findings)
 	status, _ := one[*corev1.ConfigMap](r.world.status)
 	r.tell(ctx, findings, status)
 	return reconcile.Result{}, r.store(ctx, findings, status)
@@ -224,22 +221,4 @@ func condition(name string, blame *configmap.Finding, reason, message string) me
 	}
 	return metav1.Condition{Type: name, Status: metav1.ConditionFalse, Reason: string(blame.ID),
 		Message: fmt.Sprintf("%s: %s; fix: %s", blame.Object, blame.Message, blame.Fix)}
-}
-
-// stored is what the status ConfigMap says of the findings.
-func stored(findings []configmap.Finding) []configmap.Finding {
-	list := slices.Clone(findings)
-	for i := range list {
-		list[i].NodeCount = len(list[i].Nodes)
-		list[i].Nodes = list[i].Nodes[:min(nodesStored, len(list[i].Nodes))]
-	}
-	return list
-}
-
-func storedFindings(status *corev1.ConfigMap) []configmap.Finding {
-	var findings []configmap.Finding
-	if status != nil {
-		_ = yaml.Unmarshal([]byte(status.Data[findingsKey]), &findings) // broken by hand: told again
-	}
-	return findings
 }
