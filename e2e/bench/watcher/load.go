@@ -22,7 +22,7 @@ const (
 	nodes       = 5000
 	nodeConfigs = 500
 	// wrong of the CiliumNodeConfigs turn socket LB on inside pods; each is a finding.
-	wrong = 25
+	wrong = 15
 )
 
 // load makes the cluster that the issue names, and Cilium's configuration.
