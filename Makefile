@@ -1,7 +1,7 @@
 # Holdfast. make help lists the targets.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test e2e lint generate build bench-watcher fuzz clean
+.PHONY: help demo test e2e e2e-full lint generate build image bench-watcher fuzz kind-up kind-load kind-down clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -13,9 +13,30 @@ demo: ## run the main job on a real API server, and show each step
 test: ## run every check and test; NOSKIP=1 fails where one was skipped
 	@hack/test.sh
 
-e2e: ## run the whole story, from the chart to the uninstall, as one spec
-	@hack/assets.sh > /dev/null
-	go run ./e2e/demo
+# A KUBECONFIG of the environment is not meant: only one that is given to make is used.
+e2e_kubeconfig = $(if $(filter command line,$(origin KUBECONFIG)),$(KUBECONFIG))
+
+e2e: ## run the specs on kind clusters; FOCUS=text for some, KUBECONFIG=file for a cluster of yours
+	@E2E_KUBECONFIG='$(e2e_kubeconfig)' FOCUS='$(FOCUS)' hack/e2e.sh
+
+e2e-full: ## the same with all campaigns and every network; takes an hour or more
+	@FOCUS='$(FOCUS)' LABELS='smoke || ci || full' hack/e2e.sh
+
+kind-up: bin/kind ## make a kind cluster with NET=cilium (or another: see kind/README.md); NODES=2, FLAGS=
+	@bin/kind up $(if $(NODES),-nodes $(NODES)) $(FLAGS) $(NET)
+
+kind-load: bin/kind ## bring IMAGE onto every node of it
+	@bin/kind load $(IMAGE)
+
+kind-down: bin/kind ## remove it, and everything it made on this machine
+	@bin/kind down
+
+.PHONY: bin/kind
+bin/kind:
+	@CGO_ENABLED=0 go build -trimpath -o bin/kind ./kind
+
+image: build ## build the product's image from the Dockerfile, as holdfast:dev, with no registry
+	docker build --tag holdfast:dev .
 
 lint: ## vet, staticcheck and shellcheck
 	@hack/lint.sh

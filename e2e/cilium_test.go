@@ -24,14 +24,13 @@ const (
 	ciliums = "kube-system"
 )
 
-var _ = Describe("Cilium that reads our ConfigMap", Ordered, func() {
+var _ = describe("Cilium that reads our ConfigMap", Ordered, func() {
 	var l *lab.Lab
 	var nodes []*lab.Node
 	var digest string
 
 	BeforeAll(func(ctx SpecContext) {
 		l = makeLab(ctx, lab.Options{Name: "e2e-cilium", Net: "cilium", Flags: []string{"-configmap", "none"}})
-		needEngine(l)
 		var err error
 		nodes, err = l.Nodes(ctx)
 		Expect(err).NotTo(HaveOccurred())

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
+	"github.com/holdfast-cni/holdfast/chaining"
 	"github.com/holdfast-cni/holdfast/configmap"
 	"github.com/holdfast-cni/holdfast/e2e/lab"
 	"github.com/holdfast-cni/holdfast/helm"
@@ -194,4 +195,18 @@ func restartAgents(ctx context.Context, l *lab.Lab, count int) {
 	}
 	fresh := func(pod corev1.Pod) bool { return !pod.CreationTimestamp.Before(&began) && ready(pod) }
 	Eventually(agents).WithContext(ctx).WithArguments(l).Should(And(HaveLen(count), HaveEach(Satisfy(fresh))))
+}
+
+// loadedTypes are the types of the plugins that the node's runtime has loaded.
+func loadedTypes(ctx context.Context, node *lab.Node) []string {
+	GinkgoHelper()
+	plugins, _, err := node.Loaded(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	var names []string
+	for _, plugin := range plugins {
+		entry, err := chaining.ParseEntry([]byte(plugin))
+		Expect(err).NotTo(HaveOccurred())
+		names = append(names, entry.Type())
+	}
+	return names
 }

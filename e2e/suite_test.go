@@ -32,22 +32,10 @@ func TestE2E(t *testing.T) {
 	RunSpecs(t, "e2e")
 }
 
-// needEngine leaves a spec out on a cluster that was not made here.
-func needEngine(l *lab.Lab) {
-	if !l.HasEngine() {
-		Skip("needs a node's files or processes, which a kubeconfig does not give")
-	}
-}
-
 // makeLab makes a cluster for a container of specs and collects what a failed spec leaves behind.
 func makeLab(ctx context.Context, o lab.Options) *lab.Lab {
 	GinkgoHelper()
 	o.Out = GinkgoWriter
-	if kubeconfig := os.Getenv("E2E_KUBECONFIG"); kubeconfig != "" {
-		l, err := lab.Attach(kubeconfig, GinkgoWriter)
-		Expect(err).NotTo(HaveOccurred())
-		return l
-	}
 	began := time.Now()
 	l, err := lab.Make(ctx, o)
 	DeferCleanup(func(ctx context.Context) {
@@ -60,6 +48,14 @@ func makeLab(ctx context.Context, o lab.Options) *lab.Lab {
 	Expect(err).NotTo(HaveOccurred())
 	report("cluster %s with NET=%s made in %s", o.Name, o.Net, time.Since(began).Round(time.Second))
 	return l
+}
+
+// foreign is the kubeconfig of a cluster that was not made here, or "". Then only the specs that need no more are there.
+var foreign = os.Getenv("E2E_KUBECONFIG")
+
+// describe adds a container of specs on clusters made here.
+func describe(text string, args ...any) bool {
+	return foreign != "" || Describe(text, args...)
 }
 
 // collectOnFailure keeps logs, CNI directories and states of the cluster where a spec failed.

@@ -173,3 +173,9 @@ func tail(text string) string {
 	}
 	return text
 }
+
+// Network brings a network to the cluster, or sets one right that is there.
+func (l *Lab) Network(ctx context.Context, name string) error {
+	_, err := l.run(ctx, l.kind, "network", "-name", l.Name, name)
+	return err
+}
