@@ -31,10 +31,11 @@ func Check(c *Cilium, expect Expect) []Finding {
 		k.add(SourceInvalid, Error, sources.Agent.String(), err.Error()+"; its agents do not start",
 			Fix{Value: "daemon.configSources", Command: "correct it in Cilium's Helm values"})
 	}
-	k.installation()
-	groups := c.Groups(sources)
-	for i := range groups {
-		k.group(&groups[i], &groups[0], i == 0)
+	if k.installation() {
+		groups := c.Groups(sources)
+		for i := range groups {
+			k.group(&groups[i], &groups[0], i == 0)
+		}
 	}
 	k.nodeConfigs()
 	k.operator()

@@ -123,14 +123,16 @@ func (k *checker) namespaces() {
 	}
 }
 
-// installation checks what holds for the whole cluster.
-func (k *checker) installation() {
+// installation checks what holds for the whole cluster, and reports whether there are settings to check.
+func (k *checker) installation() bool {
 	k.namespaces()
+	present := true
 	for i, s := range k.sources.Order {
 		if s.Kind != SourceConfigMap || k.cilium.Config(s.Namespace, s.Name) != nil {
 			continue
 		}
 		if i == 0 {
+			present = k.cilium.DaemonSet != nil
 			k.add(CiliumMissing, Info, s.String(), "is not there: Cilium is not installed yet, or runs in another namespace",
 				Fix{Value: "cilium.namespace (Holdfast's chart), if Cilium runs elsewhere",
 					Command: "kubectl get daemonsets --all-namespaces --selector " + AgentLabel + "=" + AgentLabelValue})
@@ -139,6 +141,7 @@ func (k *checker) installation() {
 		k.add(SourceInvalid, Info, s.String(), "is named by daemon.configSources but is not there, so its settings do not count",
 			Fix{Command: fmt.Sprintf("kubectl --namespace %s get configmap %s", s.Namespace, s.Name)})
 	}
+	return present
 }
 
 // nodeConfigs reports CiliumNodeConfigs that look as if they counted.

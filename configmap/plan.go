@@ -213,7 +213,7 @@ func (m *maker) checkPlugin() *chaining.Entry {
 		Fix:     Fix{Value: "plugin.resolvers (Holdfast's chart)", Command: "helm upgrade --install with it, or kubectl edit the ConfigMap"}}
 	if m.PluginErr != nil {
 		f.ID, f.Message = PluginInvalid, fmt.Sprintf("%v; the last good list stays", m.PluginErr)
-		f.Fix = Fix{Value: "plugin (Holdfast's chart)", Command: "correct the key that the message names, then helm upgrade"}
+		f.Fix = Fix{Value: "plugin (Holdfast's chart)", Command: "correct the key that the message names, then helm upgrade (Helm 4: with --force-conflicts where it was edited by hand)"}
 	}
 	m.add(f)
 	return nil

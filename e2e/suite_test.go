@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,7 +38,7 @@ func TestE2E(t *testing.T) {
 func makeLab(ctx context.Context, o lab.Options) *lab.Lab {
 	GinkgoHelper()
 	o.Out = GinkgoWriter
-	began := time.Now()
+	began, free := time.Now(), memAvailable()
 	l, err := lab.Make(ctx, o)
 	DeferCleanup(func(ctx context.Context) {
 		if os.Getenv("E2E_KEEP") != "" {
@@ -46,8 +48,24 @@ func makeLab(ctx context.Context, o lab.Options) *lab.Lab {
 		Expect(l.Down(ctx)).To(Succeed())
 	})
 	Expect(err).NotTo(HaveOccurred())
-	report("cluster %s with NET=%s made in %s", o.Name, o.Net, time.Since(began).Round(time.Second))
+	report("cluster %s with NET=%s, flags %v: made in %s, memory added %.1f GiB", o.Name, o.Net, o.Flags,
+		time.Since(began).Round(time.Second), float64(free-memAvailable())/(1<<20))
 	return l
+}
+
+// memAvailable is what the kernel could give to new programs, in KiB.
+func memAvailable() int {
+	GinkgoHelper()
+	file, err := os.ReadFile("/proc/meminfo")
+	Expect(err).NotTo(HaveOccurred())
+	for line := range strings.Lines(string(file)) {
+		if rest, found := strings.CutPrefix(line, "MemAvailable:"); found {
+			kib, err := strconv.Atoi(strings.Fields(rest)[0])
+			Expect(err).NotTo(HaveOccurred())
+			return kib
+		}
+	}
+	return 0
 }
 
 // foreign is the kubeconfig of a cluster that was not made here, or "". Then only the specs that need no more are there.

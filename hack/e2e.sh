@@ -28,7 +28,7 @@ else
 	labels=${LABELS:-smoke}
 	say "third-party binaries will be built from source, or released images pulled: the first time takes up to an hour"
 fi
-arguments=(-ginkgo.v -ginkgo.no-color "-ginkgo.label-filter=$labels")
+arguments=(-ginkgo.v -ginkgo.no-color -ginkgo.fail-on-empty "-ginkgo.label-filter=$labels")
 [[ -z ${FOCUS:-} ]] || arguments+=("-ginkgo.focus=$FOCUS")
 
 before=$(machine || true)
