@@ -12,9 +12,11 @@ if [[ -n $unformatted ]]; then
 	exit 1
 fi
 go vet ./...
+go vet -tags e2e ./e2e
 GOOS=darwin go vet ./cmd/holdfast
 say "staticcheck (built first where it is not in the build cache: a minute)"
 go tool -modfile=hack/lint/go.mod staticcheck ./...
+go tool -modfile=hack/lint/go.mod staticcheck -tags e2e ./e2e
 mapfile -t scripts < <(git ls-files --cached --others --exclude-standard '*.sh' .ci/run)
 if command -v shellcheck > /dev/null; then
 	shellcheck "${scripts[@]}"

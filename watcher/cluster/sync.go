@@ -68,7 +68,7 @@ func (s *syncer) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	if len(stale) == 0 {
 		return reconcile.Result{}, nil
 	}
-	if wait := s.refused.Add(askAgain).Sub(time.Now()); wait > 0 {
+	if wait := time.Until(s.refused.Add(askAgain)); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	if why := s.bound(ctx, stale[0]); why != "" {
