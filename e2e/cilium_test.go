@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/holdfast-cni/holdfast/configmap"
 	"github.com/holdfast-cni/holdfast/e2e/lab"
@@ -120,12 +122,20 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, func() {
 	}, SpecTimeout(5*time.Minute))
 
 	It("C6: a changed plugin.json reaches Cilium's source file at once with fast sync", Label(smoke), func(ctx SpecContext) {
-		Eventually(fastSyncOn).WithContext(ctx).WithArguments(l).Should(BeTrue())
-		report("changed plugin.json to Cilium's source file on every node, with fast sync: %s", changeReaches(ctx, l, nodes, digest, "10.96.0.11", true))
+		report("changed plugin.json to Cilium's source file on every node, with fast sync: %s", changeReaches(ctx, l, nodes, "10.96.0.11"))
+		Eventually(asked).WithContext(ctx).WithArguments(l).Should(HaveEach(Equal(listDigest(ctx, l))))
 	}, SpecTimeout(4*time.Minute))
 
 	It("C6: and within the kubelet's sync period without", Label(ci), func(ctx SpecContext) {
-		report("the same without fast sync: %s", changeReaches(ctx, l, nodes, digest, "10.96.0.10", false))
+		upgrade(ctx, l, nodes[0].Name, digest, map[string]any{
+			"plugin":   map[string]any{"resolvers": []any{"10.96.0.11"}},
+			"fastSync": map[string]any{"enabled": false, "policy": false},
+		})
+		Eventually(watchersOf).WithContext(ctx).WithArguments(l).Should(And(HaveLen(1), HaveEach(And(
+			HaveField("Spec.Containers", HaveEach(HaveField("Args", ContainElement("--fast-sync=false")))), Satisfy(ready)))))
+		before := asked(ctx, l)
+		report("the same without fast sync: %s", changeReaches(ctx, l, nodes, "10.96.0.10"))
+		Expect(asked(ctx, l)).To(Equal(before), "the pods are left alone")
 	}, SpecTimeout(6*time.Minute))
 
 	DescribeTable("pods live on when a process of the node is killed", Label(ci), func(ctx SpecContext, process string) {
@@ -161,13 +171,14 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, func() {
 })
 
 // changeReaches sets another resolver and returns how long Cilium's source file takes to follow on every node.
-func changeReaches(ctx context.Context, l *lab.Lab, nodes []*lab.Node, digest, resolver string, fast bool) time.Duration {
+func changeReaches(ctx context.Context, l *lab.Lab, nodes []*lab.Node, resolver string) time.Duration {
 	GinkgoHelper()
+	plugin := strings.NewReplacer("10.96.0.10", resolver, "10.96.0.11", resolver).Replace(pluginJSON(ctx, l))
+	patch, err := json.Marshal(map[string]any{"data": map[string]string{watcher.PluginKey: plugin}})
+	Expect(err).NotTo(HaveOccurred())
 	began := time.Now()
-	upgrade(ctx, l, nodes[0].Name, digest, map[string]any{
-		"plugin":   map[string]any{"resolvers": []any{resolver}},
-		"fastSync": map[string]any{"enabled": fast, "policy": fast},
-	})
+	_, err = l.Kube.CoreV1().ConfigMaps(ours).Patch(ctx, watcher.ConfigName("holdfast"), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "helm"})
+	Expect(err).NotTo(HaveOccurred())
 	for _, node := range nodes {
 		Eventually(func() (string, error) {
 			return node.Shell(ctx, `cat /var/lib/kubelet/pods/*/volumes/kubernetes.io~configmap/cni-configuration/cni-config`)

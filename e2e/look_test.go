@@ -79,9 +79,27 @@ func findings(ctx context.Context, l *lab.Lab) []configmap.Finding {
 	return all
 }
 
-// fastSyncOn reports whether every agent's pod carries the annotation of the present list.
-func fastSyncOn(ctx context.Context, l *lab.Lab) bool {
-	return !slices.ContainsFunc(findings(ctx, l), func(f configmap.Finding) bool { return f.ID == configmap.FastSyncUnbound })
+// asked are the digests of the lists that the agents' pods were asked to sync.
+func asked(ctx context.Context, l *lab.Lab) []string {
+	GinkgoHelper()
+	var digests []string
+	for _, pod := range agents(ctx, l) {
+		digests = append(digests, pod.Annotations[watcher.SyncAnnotation])
+	}
+	return digests
+}
+
+func listDigest(ctx context.Context, l *lab.Lab) string {
+	GinkgoHelper()
+	return configmap.Digest([]byte(list(ctx, l)))
+}
+
+// watchersOf are the watcher's pods.
+func watchersOf(ctx context.Context, l *lab.Lab) []corev1.Pod {
+	GinkgoHelper()
+	pods, err := l.Kube.CoreV1().Pods(ours).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=watcher"})
+	Expect(err).NotTo(HaveOccurred())
+	return pods.Items
 }
 
 func agents(ctx context.Context, l *lab.Lab) []corev1.Pod {

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -38,9 +36,12 @@ func TestE2E(t *testing.T) {
 func makeLab(ctx context.Context, o lab.Options) *lab.Lab {
 	GinkgoHelper()
 	o.Out = GinkgoWriter
-	began, free := time.Now(), memAvailable()
+	began := time.Now()
 	l, err := lab.Make(ctx, o)
 	DeferCleanup(func(ctx context.Context) {
+		if memory, err := l.Memory(ctx); err == nil {
+			report("cluster %s, flags %v: memory of its nodes at the end: %s", o.Name, o.Flags, memory)
+		}
 		if os.Getenv("E2E_KEEP") != "" {
 			GinkgoWriter.Printf("cluster %s is kept; make kind-down removes it\n", o.Name)
 			return
@@ -48,24 +49,8 @@ func makeLab(ctx context.Context, o lab.Options) *lab.Lab {
 		Expect(l.Down(ctx)).To(Succeed())
 	})
 	Expect(err).NotTo(HaveOccurred())
-	report("cluster %s with NET=%s, flags %v: made in %s, memory added %.1f GiB", o.Name, o.Net, o.Flags,
-		time.Since(began).Round(time.Second), float64(free-memAvailable())/(1<<20))
+	report("cluster %s with NET=%s, flags %v: made in %s", o.Name, o.Net, o.Flags, time.Since(began).Round(time.Second))
 	return l
-}
-
-// memAvailable is what the kernel could give to new programs, in KiB.
-func memAvailable() int {
-	GinkgoHelper()
-	file, err := os.ReadFile("/proc/meminfo")
-	Expect(err).NotTo(HaveOccurred())
-	for line := range strings.Lines(string(file)) {
-		if rest, found := strings.CutPrefix(line, "MemAvailable:"); found {
-			kib, err := strconv.Atoi(strings.Fields(rest)[0])
-			Expect(err).NotTo(HaveOccurred())
-			return kib
-		}
-	}
-	return 0
 }
 
 // foreign is the kubeconfig of a cluster that was not made here, or "". Then only the specs that need no more are there.

@@ -17,7 +17,7 @@ machine() {
 	awk '{ print "mount", $2, $3 }' /proc/mounts | sort
 	find /sys/fs/bpf -mindepth 1 2> /dev/null | sed 's/^/bpf /'
 	{ iptables-save || true; } 2> /dev/null | grep -v '^#' | sed 's/\[[0-9:]*\]//; s/^/iptables /'
-	pgrep --list-name '^(dockerd|containerd|kubelet|cilium|etcd|kube-)' | awk '{ print "process", $2 }' | sort | uniq -c
+	ps -eo comm= | awk '/^(dockerd|containerd|kubelet|cilium|etcd|kube-)/ { print "process", $1 }' | sort | uniq -c
 }
 
 if [[ -n ${E2E_KUBECONFIG:-} ]]; then

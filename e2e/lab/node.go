@@ -42,6 +42,15 @@ func (l *Lab) Nodes(ctx context.Context) ([]*Node, error) {
 	return nodes, nil
 }
 
+// Memory is what each node's processes use, as the engine counts it.
+func (l *Lab) Memory(ctx context.Context) (string, error) {
+	out, err := l.run(ctx, "docker", "stats", "--no-stream", "--format", "{{.Name}} {{.MemUsage}}")
+	if err != nil {
+		return "", err
+	}
+	return strings.Join(strings.Split(strings.TrimSpace(out), "\n"), ", "), nil
+}
+
 // Run runs a command on the node and returns its standard output.
 func (n *Node) Run(ctx context.Context, command ...string) (string, error) {
 	return n.lab.run(ctx, "docker", append([]string{"exec", n.Name}, command...)...)
