@@ -11,28 +11,23 @@ import (
 
 func newLeave() *cobra.Command {
 	var timeout time.Duration
-	var kubeconfig string
-	var o cluster.Options
+	var o release
 	cmd := &cobra.Command{
 		Use:   "leave",
 		Short: "Take Holdfast out of the cluster before it is uninstalled",
 		Long: `Leave asks the watcher and every node to let go, and waits until they have: the ConfigMap that Cilium reads holds Cilium's
 entry alone, and no node carries the label holdfast.dev/installed. The chart runs it before helm uninstall removes anything.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.Validate(); err != nil {
-				return usageError{err}
-			}
-			config, err := clusterConfig(kubeconfig)
+			config, err := o.connect()
 			if err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return cluster.Leave(ctx, config, o, cmd.OutOrStdout())
+			return cluster.Leave(ctx, config, o.Options, cmd.OutOrStdout())
 		},
 	}
-	releaseFlags(cmd, &o)
+	o.flags(cmd)
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait")
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file, for a run outside the cluster")
 	return cmd
 }

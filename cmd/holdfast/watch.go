@@ -1,29 +1,24 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"strconv"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/holdfast-cni/holdfast/configmap"
 	"github.com/holdfast-cni/holdfast/watcher/cluster"
 )
 
 func newWatch() *cobra.Command {
 	var level slog.Level
-	var apiHost, kubeconfig string
+	var apiHost string
 	var apiPort int
-	o := cluster.Options{CheckPlugin: checkPlugin}
+	o := release{Options: cluster.Options{CheckPlugin: checkPlugin}}
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Own the ConfigMap that Cilium reads its CNI list from, and report what is wrong",
@@ -31,54 +26,26 @@ func newWatch() *cobra.Command {
 It repairs what others change, never takes over what it did not write, and reports findings as Events, log lines, metrics
 and in the ConfigMap <release>-holdfast-status. It runs in the cluster; of several, one acts.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.Validate(); err != nil {
-				return usageError{err}
-			}
-			config, err := clusterConfig(kubeconfig)
+			config, err := o.connect()
 			if err != nil {
 				return err
 			}
 			if o.APIAddress = apiHost != ""; o.APIAddress {
 				config.Host = "https://" + net.JoinHostPort(apiHost, strconv.Itoa(apiPort))
 			}
-			return cluster.Run(cmd.Context(), config, o, setLog(cmd.ErrOrStderr(), level))
+			return cluster.Run(cmd.Context(), config, o.Options, setLog(cmd.ErrOrStderr(), level))
 		},
 	}
 	f := cmd.Flags()
-	releaseFlags(cmd, &o)
+	o.flags(cmd)
 	f.BoolVar(&o.Adopt, "adopt", false, "take over a ConfigMap of that name that Holdfast did not write")
 	f.BoolVar(&o.FastSync, "fast-sync", true, "ask kubelets to sync a changed list at once, where the policy that bounds this is installed")
 	f.StringVar(&apiHost, "kubernetes-api-host", "", "address of the API server that needs no Service; with kube-proxy replacement the Service's works only once Cilium does")
 	f.IntVar(&apiPort, "kubernetes-api-port", 6443, "port of the API server at --kubernetes-api-host")
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":9641", "host:port to serve Prometheus metrics on; 0 for none")
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", "127.0.0.1:9642", "host:port to serve /healthz and /readyz on; empty for none")
-	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file, for a run outside the cluster")
 	f.TextVar(&level, "log-level", slog.LevelInfo, "lowest level to log: debug, info, warn or error")
 	return cmd
-}
-
-// releaseFlags are those of every command that talks to an installed release.
-func releaseFlags(cmd *cobra.Command, o *cluster.Options) {
-	f := cmd.Flags()
-	f.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "Holdfast's own namespace; POD_NAMESPACE by default")
-	f.StringVar(&o.Release, "release", "holdfast", "name of Holdfast's Helm release")
-	f.StringVar(&o.CiliumNamespace, "cilium-namespace", "kube-system", "namespace that Cilium runs in")
-	f.StringVar(&o.ConfigMap, "cilium-configmap", configmap.DefaultConfigMap, "name of the ConfigMap with the list, in Cilium's namespace (Cilium's Helm value cni.configMap)")
-}
-
-func clusterConfig(kubeconfig string) (*rest.Config, error) {
-	if kubeconfig != "" {
-		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-		if err != nil {
-			return nil, usageError{fmt.Errorf("--kubeconfig: %w", err)}
-		}
-		return config, nil
-	}
-	config, err := rest.InClusterConfig()
-	if err != nil {
-		return nil, usageError{fmt.Errorf("%w; outside a cluster give --kubeconfig", err)}
-	}
-	return config, nil
 }
 
 // setLog makes everything in the process log JSON lines of one shape.

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/holdfast-cni/holdfast/configmap"
+	"github.com/holdfast-cni/holdfast/watcher/cluster"
+)
+
+// release is what every command needs that talks to an installed one.
+type release struct {
+	cluster.Options
+	kubeconfig string
+}
+
+func (r *release) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&r.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "Holdfast's own namespace; POD_NAMESPACE by default")
+	f.StringVar(&r.Release, "release", "holdfast", "name of Holdfast's Helm release")
+	f.StringVar(&r.CiliumNamespace, "cilium-namespace", "kube-system", "namespace that Cilium runs in")
+	f.StringVar(&r.ConfigMap, "cilium-configmap", configmap.DefaultConfigMap, "name of the ConfigMap with the list, in Cilium's namespace (Cilium's Helm value cni.configMap)")
+	f.StringVar(&r.kubeconfig, "kubeconfig", "", "kubeconfig file, for a run outside the cluster")
+}
+
+// connect checks the flags and returns how to reach the API server.
+func (r *release) connect() (*rest.Config, error) {
+	if err := r.Validate(); err != nil {
+		return nil, usageError{err}
+	}
+	if r.kubeconfig != "" {
+		config, err := clientcmd.BuildConfigFromFlags("", r.kubeconfig)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--kubeconfig: %w", err)}
+		}
+		return config, nil
+	}
+	config, err := rest.InClusterConfig()
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%w; outside a cluster give --kubeconfig", err)}
+	}
+	return config, nil
+}
