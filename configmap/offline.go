@@ -131,6 +131,9 @@ func ParsePlugin(data []byte, check func([]byte, ...string) error, reserved ...s
 	if err != nil {
 		return chaining.Entry{}, fmt.Errorf("plugin.json: %w", err)
 	}
+	if entry.Type() == ciliumType {
+		return chaining.Entry{}, fmt.Errorf("plugin.json: type: %s is Cilium's own entry; give the plugin that is to follow it", ciliumType)
+	}
 	if check != nil {
 		if err := check(data, reserved...); err != nil {
 			return chaining.Entry{}, err

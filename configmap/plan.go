@@ -54,6 +54,8 @@ type Plan struct {
 	Key string
 	// Want is the ConfigMap as it must be; nil where it must not be touched.
 	Want *corev1.ConfigMap
+	// LeftAlone: the ConfigMap is somebody else's, and stays so.
+	LeftAlone bool
 	// Base and List are to be remembered for the next Request.
 	Base, List *chaining.List
 	Findings   []Finding
@@ -90,7 +92,9 @@ func (m *maker) make() {
 	owner := OwnerOf(m.Existing, m.Release, m.KnownUID)
 	haveErr := m.readExisting()
 	if owner == Foreign || owner == Another {
-		if m.Leaving || !m.consents(owner, haveErr) {
+		// Without plugin.json there is nothing to take it over for, and no telling which entry in it is ours.
+		if m.Leaving || m.Plugin == nil || !m.consents(owner, haveErr) {
+			m.plan.LeftAlone = true
 			m.checkPlugin()
 			return
 		}
@@ -158,23 +162,47 @@ func (m *maker) chooseBase(owner Owner) {
 	m.Base = &list
 }
 
-// list is the list to write. Fresh is false where it is one that was written before and only has to stay.
+// list is the list to write. Fresh is false where it is one that was written before and only has to stay, because what it
+// should be cannot be made.
 func (m *maker) list(owner Owner, entry *chaining.Entry) (list *chaining.List, fresh bool) {
-	if entry == nil && !m.Leaving {
-		intact := owner == Ours && m.have != nil && m.Existing.Annotations[DigestAnnotation] == Digest(m.have.Bytes())
-		switch {
-		case intact:
-			return m.have, false
-		case m.LastGood != nil:
-			return m.LastGood, false
+	if m.Leaving {
+		return m.parting(), true
+	}
+	if entry != nil {
+		rendered, err := Render(m.settings, m.Base, entry)
+		if err == nil {
+			return &rendered, true
 		}
+		m.add(m.renderFinding(err))
 	}
-	rendered, err := Render(m.settings, m.Base, entry)
-	if err == nil {
-		return &rendered, true
+	switch intact := owner == Ours && m.have != nil && m.Existing.Annotations[DigestAnnotation] == Digest(m.have.Bytes()); {
+	case intact:
+		return m.have, false
+	case m.LastGood != nil:
+		return m.LastGood, false
+	case entry != nil:
+		return nil, false
 	}
-	m.add(m.renderFinding(err))
-	return nil, false
+	// There never was a good one. Cilium gets its own entry alone, because without the ConfigMap its agents hang.
+	rendered, err := Render(m.settings, m.Base, nil)
+	if err != nil {
+		m.add(m.renderFinding(err))
+		return nil, false
+	}
+	return &rendered, true
+}
+
+// parting is Cilium's part alone: what it was adopted with, what its settings make of it, or what is there without ours.
+func (m *maker) parting() *chaining.List {
+	rendered, err := Render(m.settings, m.Base, nil)
+	if err != nil && m.have != nil && m.Plugin != nil {
+		rendered, err = Without(*m.have, m.Plugin.Type())
+	}
+	if err != nil {
+		m.add(m.renderFinding(err))
+		return nil
+	}
+	return &rendered
 }
 
 func (m *maker) cause(owner Owner) Cause {

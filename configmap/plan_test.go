@@ -99,9 +99,18 @@ func TestMakeDecidesWhoseTheConfigMapIs(t *testing.T) {
 			r.Existing.Data[DefaultKey] = "x"
 			broken(r)
 		}, Repaired, true, []string{"PluginInvalid"}},
-		"no plugin.json at all":            {func(r *Request) { r.Plugin = nil }, Created, true, []string{"PluginMissing"}},
-		"a mode whose list nobody gave":    {func(r *Request) { r.Cilium = cilium(KeyChainingMode, "aws-cni") }, Unchanged, false, []string{"ChainingListMissing"}},
-		"a mode that Cilium does not know": {func(r *Request) { r.Cilium = cilium(KeyChainingMode, "x") }, Unchanged, false, []string{"ChainingModeUnknown"}},
+		"no plugin.json at all":         {func(r *Request) { r.Plugin = nil }, Created, true, []string{"PluginMissing"}},
+		"a mode whose list nobody gave": {func(r *Request) { r.Cilium = cilium(KeyChainingMode, "aws-cni") }, Unchanged, false, []string{"ChainingListMissing"}},
+		"a mode whose list nobody gave, later on: the list that is there stays": {func(r *Request) {
+			r.Existing = written(t, *r)
+			r.Cilium = cilium(KeyChainingMode, "aws-cni")
+		}, Unchanged, true, []string{"ChainingListMissing"}},
+		"C9 leaving in a mode whose list nobody gave": {func(r *Request) {
+			r.Existing = written(t, *r)
+			r.Cilium, r.Leaving = cilium(KeyChainingMode, "aws-cni"), true
+		}, Let, true, []string{}},
+		"C2 a foreign one, while plugin.json is broken": {func(r *Request) { r.Existing = foreign(foreignList); r.Adopt = true; broken(r) }, Unchanged, false, []string{"PluginInvalid"}},
+		"a mode that Cilium does not know":              {func(r *Request) { r.Cilium = cilium(KeyChainingMode, "x") }, Unchanged, false, []string{"ChainingModeUnknown"}},
 		"a mode whose list somebody gave": {func(r *Request) {
 			r.Cilium = cilium(KeyChainingMode, "generic-veth")
 			r.Existing = foreign(foreignList)
@@ -123,6 +132,9 @@ func TestMakeDecidesWhoseTheConfigMapIs(t *testing.T) {
 			list, err := chaining.Parse([]byte(plan.Want.Data[plan.Key]))
 			if err != nil || len(list.Find(ciliumType)) == 0 {
 				t.Errorf("a broken list: %v", err)
+			}
+			if plan.Cause == Let && len(list.Find("holdfast-cni")) > 0 {
+				t.Errorf("left with our entry in the list: %s", list.Bytes())
 			}
 		})
 	}

@@ -199,7 +199,7 @@ func (r *reporter) conditions(before []metav1.Condition, findings []configmap.Fi
 	}
 	if o.leaving {
 		left := metav1.Condition{Type: Left, Status: metav1.ConditionFalse, Reason: "Leaving", Message: "Cilium's part alone is not written yet"}
-		if o.settled || o.plan.Want == nil && o.failed == nil {
+		if o.settled || o.plan.LeftAlone {
 			left = metav1.Condition{Type: Left, Status: metav1.ConditionTrue, Reason: "Released", Message: "the ConfigMap is not Holdfast's any more"}
 		}
 		all = append(all, left)
