@@ -1,24 +1,5 @@
 package chaining
 
-// Reason says why a node's chain is not good, as in the condition HoldfastChained. Here are only those that are
-// decided from a list alone.
-type Reason string
-
-const (
-	// Chained: the entry is in the list once, equal and last.
-	Chained Reason = ""
-	// ListInvalid: what should be a list is none.
-	ListInvalid Reason = "ListInvalid"
-	// EntryMissing: the list has no plugin of the entry's type.
-	EntryMissing Reason = "EntryMissing"
-	// EntryDuplicated: the list has several plugins of the entry's type.
-	EntryDuplicated Reason = "EntryDuplicated"
-	// EntryDiffers: the plugin of that type has another configuration.
-	EntryDiffers Reason = "EntryDiffers"
-	// EntryNotLast: other plugins run after it.
-	EntryNotLast Reason = "EntryNotLast"
-)
-
 // Verdict is what Check found.
 type Verdict struct {
 	Reason      Reason       // Chained, or the first reason that holds

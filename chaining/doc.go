@@ -1,7 +1,9 @@
 // Package chaining treats a CNI network configuration list as data: it parses one, inserts, replaces and removes a
-// plugin's entry without touching any other byte, and says whether our entry is chained in it.
+// plugin's entry without touching any other byte, and says whether our entry is chained in it. It reads a CNI
+// configuration directory as a runtime does, says what would be loaded, which strategy keeps an entry in it, and holds
+// every reason why a chain is not good, with its fix.
 //
-// Values in, values out: nothing here opens a file, and nothing knows where a list came from. What is accepted is
+// Values in, values out: files are read only through an [io/fs.FS] that is handed in ([ReadDirectory]). What is accepted is
 // strict on purpose, because an accepted list may end up where a container runtime loads it, and a runtime that meets
 // a broken list takes the node down. Everything accepted here, libcni v1.3.1 accepts too, with the same name, version
 // and plugin types; a fuzz test holds that with libcni as the oracle.

@@ -22,6 +22,10 @@ var (
 	ErrNoPlugins = errors.New("no plugins")
 	// ErrInvalid: valid JSON, but a value that counts is missing or is not what CNI wants there.
 	ErrInvalid = errors.New("invalid configuration")
+	// ErrNoList: a directory has no list that a runtime would load.
+	ErrNoList = errors.New("no network list")
+	// ErrNotFile: what should be a file or a directory is neither, cannot be reached, or cannot be read.
+	ErrNotFile = errors.New("not readable")
 	// ErrIndex: an edit named a plugin the list does not have.
 	ErrIndex = errors.New("no such plugin")
 )
