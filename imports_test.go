@@ -20,6 +20,7 @@ var edges = map[string][]string{
 	"configmap":        {"chaining"},
 	"plugin":           {"chaining"},
 	"watcher":          {"watcher", "configmap", "chaining"},
+	"watcher/node":     {"watcher", "configmap", "chaining"},
 	"helm":             {},
 	"cmd/holdfast":     {"watcher", "configmap", "chaining", "plugin"},
 	"cmd/holdfast-cni": {"plugin"},
@@ -41,6 +42,8 @@ var barred = map[string][]string{
 var barredDirect = map[string][]string{
 	"chaining":  {"os", "net"},
 	"configmap": {"os", "net", "k8s.io/client-go", "sigs.k8s.io/controller-runtime"},
+	// The host's files come in as an fs.FS.
+	"watcher/node": {"os", "net", "k8s.io/client-go", "sigs.k8s.io/controller-runtime", module + "watcher/cluster"},
 }
 
 type listed struct {
