@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -67,4 +68,22 @@ func exitCode(err error) string {
 		return strconv.Itoa(exit.ExitCode())
 	}
 	return err.Error()
+}
+
+// TestDoctor runs the stories in testdata/doctor; NODES are copies of nodes.
+func TestDoctor(t *testing.T) {
+	nodes, err := filepath.Abs("../../e2e/testdata/nodes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/doctor",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("NODES", nodes)
+			return nil
+		},
+	})
 }
