@@ -13,8 +13,21 @@ func (l List) Append(e Entry) (List, error) {
 	if len(l.plugins) == 0 {
 		return List{}, newFault(ErrEmpty, "append", "the list was never parsed: parse one first")
 	}
+	return l.appendAll([]Entry{e})
+}
+
+// appendAll does so for many at the price of one: a list is parsed anew for each edit.
+func (l List) appendAll(entries []Entry) (List, error) {
+	if len(entries) == 0 {
+		return l, nil
+	}
+	var with []byte
+	lead := l.lead()
+	for _, e := range entries {
+		with = slices.Concat(with, []byte(","), lead, e.data)
+	}
 	at := l.spans[len(l.spans)-1].end
-	return l.splice(at, at, slices.Concat([]byte(","), l.lead(), e.data))
+	return l.splice(at, at, with)
 }
 
 // Replace returns the list with e in the place of plugin i; every byte before and after stays.

@@ -14,6 +14,9 @@ type Runtime struct {
 	Network string
 	// Dropins: libcni v1.3.0 or later, as in containerd 2.1 and CRI-O 1.33.
 	Dropins bool
+	// Executables are those in the runtime's bin directories; nil: not known. CRI-O passes over a list that names another
+	// (libcni's ValidateNetworkList); containerd loads it, and its pods fail.
+	Executables map[string]bool
 }
 
 // Loaded is what a runtime would load of a directory.
@@ -31,13 +34,12 @@ type Loaded struct {
 }
 
 // Load says what the runtime would load. Where the runtime is laxer than Holdfast, the file counts and Err says why it
-// cannot be chained: what cannot be judged is not passed over. It is not told whether CRI-O finds the executables,
-// without which it passes over a list as well.
+// cannot be chained: what cannot be judged is not passed over. CRI-O also asks each
+// plugin whether it knows the list's version; that is taken for granted.
 func (d Directory) Load(r Runtime) Loaded {
 	loaded := Loaded{At: -1}
 	for i, f := range d.Files {
-		refused := f.refused(r)
-		if r.SkipInvalid && (refused != nil || r.Network != "" && f.Network != r.Network && f.Network != "") {
+		if f.Passed(r) != nil {
 			loaded.Skipped = append(loaded.Skipped, i)
 			continue
 		}
@@ -78,6 +80,37 @@ func (f File) refused(r Runtime) error {
 	return nil
 }
 
+// lacks is the first plugin of the file whose executable CRI-O does not find; empty where it finds all.
+func (f File) lacks(r Runtime) string {
+	list, _, err := f.Chain(r)
+	if err != nil || !r.SkipInvalid || r.Executables == nil {
+		return ""
+	}
+	for _, p := range list.plugins {
+		if !r.Executables[p.Type()] {
+			return p.Type()
+		}
+	}
+	return ""
+}
+
+// Passed is why the runtime passes over the file, or would, did it look at it; nil where it does not.
+func (f File) Passed(r Runtime) error {
+	if !r.SkipInvalid {
+		return nil
+	}
+	if err := f.refused(r); err != nil {
+		return err
+	}
+	if plugin := f.lacks(r); plugin != "" {
+		return newFault(ErrNoPlugins, "", "no executable %s: install it into the runtime's bin directory", plugin)
+	}
+	if r.Network != "" && f.Network != "" && f.Network != r.Network {
+		return newFault(ErrNoList, "", "not the network %s, which the runtime is told to use", quote(r.Network))
+	}
+	return nil
+}
+
 // hasDropins is whether the runtime looks for them: [ReadDirectory] has already left out lists that forbid it.
 func (f File) hasDropins(r Runtime) bool { return r.Dropins && f.Dropins.Dir != "" }
 
@@ -98,16 +131,17 @@ func (f File) Chain(r Runtime) (List, []string, error) {
 	if f.Dropins.Err != nil {
 		return List{}, nil, f.Dropins.Err
 	}
+	var entries []Entry
 	for _, drop := range f.Dropins.Files {
 		name := path.Join(f.Dropins.Dir, drop.Name)
 		if drop.Err != nil {
 			return List{}, nil, fmt.Errorf("%s: %w", name, drop.Err)
 		}
-		var err error
-		if list, err = list.Append(drop.Entry); err != nil {
-			return List{}, nil, fmt.Errorf("%s: %w", name, err)
-		}
-		from = append(from, name)
+		entries, from = append(entries, drop.Entry), append(from, name)
+	}
+	list, err := list.appendAll(entries)
+	if err != nil {
+		return List{}, nil, fmt.Errorf("%s with its drop-ins: %w", f.Name, err)
 	}
 	return list, from, nil
 }

@@ -57,6 +57,13 @@ func TestLoadPicksTheListAsTheRuntimeDoes_G3_G5(t *testing.T) {
 			map[string]string{"20-b.conflist": bridgeList}, chaining.Runtime{SkipInvalid: true, Network: "x"},
 			`none: no valid file has the network "x", which the runtime is told to use`,
 		},
+		"CRI-O passes over a list that names an executable it does not find": {
+			map[string]string{"10-a.conflist": bridgeList, "pods/1.conf": ours, "20-b.conf": `{"name": "b", "type": "bridge"}`},
+			chaining.Runtime{SkipInvalid: true, Dropins: true, Executables: map[string]bool{"bridge": true}}, "20-b.conf bridge@20-b.conf",
+		},
+		"containerd does not": {
+			map[string]string{"10-a.conflist": bridgeList}, chaining.Runtime{Executables: map[string]bool{}}, "10-a.conflist bridge@10-a.conflist",
+		},
 		"nothing valid": {map[string]string{"20-b.conflist": "{"}, crio, "none: no file is valid, and the runtime passes over each"},
 		"drop-ins in order, of the list's network": {
 			map[string]string{

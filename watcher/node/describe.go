@@ -17,7 +17,7 @@ func (e *examination) files() []File {
 		case slices.Contains(e.loaded.Skipped, i):
 			said.State = StateSkipped
 			if err == nil {
-				said.Error = "the runtime is told to use the network " + e.runtime.Network
+				err = f.Passed(e.runtime)
 			}
 		case i == e.loaded.At && err != nil:
 			said.State = StateInvalid
@@ -55,10 +55,8 @@ func (e *examination) list() *Loaded {
 	l := &Loaded{File: e.file().Name, Why: e.why(), Network: e.loaded.List.Name(), CNIVersion: e.loaded.List.CNIVersion()}
 	for i, p := range e.loaded.List.Plugins() {
 		said := Plugin{Type: p.Type(), From: e.loaded.From[i], Entry: p.Type() == e.kind}
-		if place, known := e.host.binary(e.fsys, p.Type()); known {
-			if said.Binary = place; place == "" {
-				said.Binary = Missing
-			}
+		if said.Binary = e.host.binary(e.fsys, p.Type()); e.lacks(p.Type()) {
+			said.Binary = Missing
 		}
 		l.Plugins = append(l.Plugins, said)
 	}

@@ -44,7 +44,7 @@ func Diagnose(fsys fs.FS, o Options) (Report, error) {
 	if o.Plugin != nil {
 		e.kind = o.Plugin.Type()
 	}
-	e.runtime = chaining.Runtime{SkipInvalid: host.Runtime == CRIO, Network: host.Network, Dropins: o.Dropins == nil || *o.Dropins}
+	e.runtime = chaining.Runtime{SkipInvalid: host.Runtime == CRIO, Network: host.Network, Dropins: o.Dropins == nil || *o.Dropins, Executables: host.executables(fsys)}
 	e.loaded = dir.Load(e.runtime)
 
 	r := Report{Proof: "file", BinDirs: host.BinDirs, Ignored: e.ignored(), Notes: host.Notes,
@@ -76,6 +76,9 @@ type examination struct {
 
 // judge gives one reason, the one to repair first.
 func (e *examination) judge(choice chaining.Choice) Verdict {
+	if file := e.passedOver(); file != "" {
+		return verdict(chaining.BinaryMissing, fmt.Sprintf("%s is in none of the bin directories, so CRI-O passes over %s", e.kind, file))
+	}
 	if e.loaded.At < 0 {
 		return verdict(chaining.NoNetworkList, e.loaded.Err.Error())
 	}
@@ -94,10 +97,28 @@ func (e *examination) judge(choice chaining.Choice) Verdict {
 	if found.Reason != chaining.Chained {
 		return verdict(found.Reason, "", found.Differences...)
 	}
-	if place, known := e.host.binary(e.fsys, e.kind); known && place == "" {
+	if e.lacks(e.kind) {
 		return verdict(chaining.BinaryMissing, fmt.Sprintf("%s is in none of the bin directories", e.kind))
 	}
 	return verdict(chaining.Chained, "")
+}
+
+// lacks: there are bin directories, and none has the executable.
+func (e *examination) lacks(kind string) bool {
+	return e.runtime.Executables != nil && !e.runtime.Executables[kind]
+}
+
+// passedOver is the list that CRI-O would load, had it the plugin's executable.
+func (e *examination) passedOver() string {
+	if !e.lacks(e.kind) {
+		return ""
+	}
+	for _, i := range e.loaded.Skipped {
+		if list, _, err := e.dir.Files[i].Chain(e.runtime); err == nil && len(list.Find(e.kind)) > 0 {
+			return e.dir.Files[i].Name
+		}
+	}
+	return ""
 }
 
 // check compares with plugin.json, or, without one, looks at presence and place alone.

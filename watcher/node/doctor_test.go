@@ -32,6 +32,11 @@ func TestHostIsWhereTheRuntimeIsToldToLook_G4(t *testing.T) {
 			Runtime: "containerd", RuntimeWhy: "assumed; --runtime says otherwise", ConfDir: "/etc/cni/net.d", ConfDirWhy: "the default"}},
 		"containerd 2": {files("etc/containerd/config.toml", v3+"conf_dir = '/a/b/'\nbin_dirs = ['/x', '/y']"), node.Options{}, node.Host{
 			Runtime: "containerd", RuntimeWhy: "/etc/containerd/config.toml", ConfDir: "/a/b", ConfDirWhy: "/etc/containerd/config.toml", BinDirs: []string{"/x", "/y"}}},
+		"an imported file of containerd's": {
+			files("etc/containerd/config.toml", "imports = ['conf.d/*.toml']\n"+v3+"conf_dir = '/a'\nbin_dirs = ['/x']", "etc/containerd/conf.d/99.toml", v3+"conf_dir = '/b'\nmax_conf_num = 0",
+				"etc/containerd/conf.d/99.toml.bak", v3+"conf_dir = '/c'"), node.Options{}, node.Host{
+				Runtime: "containerd", RuntimeWhy: "/etc/containerd/conf.d/99.toml", ConfDir: "/b", ConfDirWhy: "/etc/containerd/conf.d/99.toml", BinDirs: []string{"/x"},
+				Notes: []string{"/etc/containerd/conf.d/99.toml: max_conf_num is 0: pods get more networks than the one judged here"}}},
 		"k3s before the host's own containerd": {
 			files("etc/containerd/config.toml", v2+"conf_dir = '/a'", "var/lib/rancher/k3s/agent/etc/containerd/config.toml", v2+"conf_dir = '/k3s'\nbin_dir = '/bin'"),
 			node.Options{}, node.Host{Runtime: "containerd", RuntimeWhy: "/var/lib/rancher/k3s/agent/etc/containerd/config.toml",

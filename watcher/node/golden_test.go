@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/containernetworking/cni/libcni"
+	"github.com/containernetworking/cni/pkg/invoke"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-cni/holdfast/watcher/node"
@@ -150,13 +151,30 @@ func oracle(t *testing.T, dir string, report node.Report) (file string, list *li
 		switch {
 		case report.Runtime.Value == node.Containerd && err != nil:
 			return filepath.Base(path), nil
-		case err != nil:
+		case err != nil, report.Runtime.Value == node.CRIO && !executable(t, root(dir), report.BinDirs, list):
 		case filepath.Base(root(dir)) == "crio-default-network" && list.Name != "crio": // as its crio.conf says
 		default:
 			return filepath.Base(path), list
 		}
 	}
 	return "", nil
+}
+
+// executable is what ocicni asks of libcni's ValidateNetworkList, without running the plugins.
+func executable(t *testing.T, root string, binDirs []string, list *libcni.NetworkConfigList) bool {
+	t.Helper()
+	var dirs []string
+	for _, dir := range binDirs {
+		if info, err := os.Stat(root + dir); err == nil && info.IsDir() {
+			dirs = append(dirs, root+dir)
+		}
+	}
+	for _, p := range list.Plugins {
+		if _, err := invoke.FindInPath(p.Network.Type, dirs); err != nil && dirs != nil {
+			return false
+		}
+	}
+	return true
 }
 
 func load(path string, dropins bool) (*libcni.NetworkConfigList, error) {

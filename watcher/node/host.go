@@ -111,18 +111,38 @@ func (s *settings) knownConfDir() (dir, why string) {
 	return defaultConfDir, "the default"
 }
 
-// binary says where a plugin's executable is; known is false where there is no directory to look in.
-func (h Host) binary(fsys fs.FS, pluginType string) (place string, known bool) {
+// binary says where a plugin's executable is; empty where it is in no bin directory.
+func (h Host) binary(fsys fs.FS, pluginType string) string {
 	for _, dir := range h.BinDirs {
-		if !exists(fsys, dir) {
-			continue
-		}
-		known = true
 		if file := path.Join(dir, pluginType); exists(fsys, file) {
-			return file, true
+			return file
 		}
 	}
-	return "", known
+	return ""
+}
+
+// executables are the names in the bin directories; nil where none is under the root.
+func (h Host) executables(fsys fs.FS) map[string]bool {
+	var all map[string]bool
+	for _, dir := range h.BinDirs {
+		at, err := chaining.Follow(fsys, inside(dir))
+		if err != nil {
+			continue
+		}
+		entries, err := fs.ReadDir(fsys, at)
+		if err != nil {
+			continue
+		}
+		if all == nil {
+			all = map[string]bool{}
+		}
+		for _, e := range entries {
+			if exists(fsys, path.Join(dir, e.Name())) { // a link to nowhere is none
+				all[e.Name()] = true
+			}
+		}
+	}
+	return all
 }
 
 func exists(fsys fs.FS, name string) bool {

@@ -43,19 +43,58 @@ func (s *settings) containerd() found {
 			continue
 		}
 		f := found{file: file}
-		for _, plugin := range containerdPlugins {
-			cni := table(config, "plugins", plugin, "cni")
-			if dir, ok := cni["conf_dir"].(string); ok && f.confDir == "" {
-				f.confDir = absolute(dir)
-			}
-			if dir, ok := cni["bin_dir"].(string); ok {
-				f.binDirs = append(f.binDirs, absolute(dir))
-			}
-			f.binDirs = append(f.binDirs, texts(cni["bin_dirs"])...)
+		s.takeCNI(&f, file, config)
+		for _, imported := range s.imports(file, config) {
+			s.takeCNI(&f, imported, s.read(imported))
 		}
 		return f
 	}
 	return found{}
+}
+
+// takeCNI puts what one of containerd's files says over what earlier ones said.
+func (s *settings) takeCNI(f *found, file string, config map[string]any) {
+	for _, plugin := range containerdPlugins {
+		cni := table(config, "plugins", plugin, "cni")
+		if dir, ok := cni["conf_dir"].(string); ok && dir != "" {
+			f.file, f.confDir = file, absolute(dir)
+		}
+		dirs := texts(cni["bin_dirs"])
+		if dir, ok := cni["bin_dir"].(string); ok && dir != "" {
+			dirs = append(dirs, absolute(dir))
+		}
+		if len(dirs) > 0 {
+			f.binDirs = dirs
+		}
+		if most, ok := cni["max_conf_num"].(int64); ok && most != 1 {
+			s.notes = append(s.notes, fmt.Sprintf("%s: max_conf_num is %d: pods get more networks than the one judged here", file, most))
+		}
+	}
+}
+
+// imports are the files that a configuration of containerd's takes in, one level deep: patterns, relative to its own
+// directory (containerd v2.4.2, cmd/containerd/server/config, resolveImports).
+func (s *settings) imports(file string, config map[string]any) []string {
+	var all []string
+	patterns, _ := config["imports"].([]any)
+	for _, p := range patterns {
+		pattern, _ := p.(string)
+		if !path.IsAbs(pattern) {
+			pattern = path.Join(path.Dir(file), pattern)
+		}
+		dir, name := path.Split(pattern)
+		at, err := chaining.Follow(s.fsys, inside(dir))
+		if err != nil {
+			continue
+		}
+		entries, _ := fs.ReadDir(s.fsys, at)
+		for _, e := range entries {
+			if ok, _ := path.Match(name, e.Name()); ok {
+				all = append(all, path.Join(dir, e.Name()))
+			}
+		}
+	}
+	return all
 }
 
 // crio reads crio.conf and then its drop-ins in order, the later over the earlier (CRI-O, crio.conf.d(5)).
