@@ -19,14 +19,27 @@ func LastChange(created time.Time, managed []metav1.ManagedFieldsEntry) time.Tim
 	return at
 }
 
-// LastDataManager names the manager, other than not, that last changed an object's data, or "" where none is recorded.
-func LastDataManager(managed []metav1.ManagedFieldsEntry, not string) string {
-	var name string
-	var at time.Time
+// Unknown stands for a manager of which no record is left.
+const Unknown = "(unknown)"
+
+// LastManager names the manager, other than not, that last changed an object: its data, or, where nobody else owns any of
+// that, anything in it.
+func LastManager(managed []metav1.ManagedFieldsEntry, not string) string {
+	name, nameOfData := Unknown, ""
+	var at, atData time.Time
 	for _, entry := range managed {
-		if entry.Manager != not && entry.Time != nil && !entry.Time.Time.Before(at) && ownsData(entry) {
+		if entry.Manager == not || entry.Time == nil {
+			continue
+		}
+		if !entry.Time.Time.Before(at) {
 			name, at = entry.Manager, entry.Time.Time
 		}
+		if ownsData(entry) && !entry.Time.Time.Before(atData) {
+			nameOfData, atData = entry.Manager, entry.Time.Time
+		}
+	}
+	if nameOfData != "" {
+		return nameOfData
 	}
 	return name
 }

@@ -26,7 +26,7 @@ func Check(c *Cilium, expect Expect) []Finding {
 	if err != nil {
 		sources = DefaultSources(c.Namespace)
 	}
-	k := checker{cilium: c, expect: expect, sources: sources, fix: newFixer(c, sources)}
+	k := checker{cilium: c, expect: expect, sources: sources, fix: newFixer(c)}
 	if err != nil {
 		k.add(SourceInvalid, Error, sources.Agent.String(), err.Error()+"; its agents do not start",
 			Fix{Value: "daemon.configSources", Command: "correct it in Cilium's Helm values"})

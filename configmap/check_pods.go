@@ -23,7 +23,7 @@ func (k *checker) operator() {
 	list, _ := json.Marshal(want)
 	fix := k.fix.values()
 	fix.Value = "operator.tolerations with key " + k.expect.Taint.Key
-	fix.Command += fmt.Sprintf("--set-json 'operator.tolerations=%s'", list)
+	fix.Command += fmt.Sprintf("--set-json %s", quote("operator.tolerations="+string(list)))
 	k.add(OperatorIntolerant, Error, fmt.Sprintf("Deployment %s/%s", k.cilium.Operator.Namespace, k.cilium.Operator.Name),
 		fmt.Sprintf("does not tolerate %s:%s: where every node is closed it stays Pending, and the agents wait for it",
 			k.expect.Taint.Key, k.expect.Taint.Effect), fix)

@@ -64,6 +64,15 @@ type override struct {
 	values   map[string]string
 }
 
+// Settings are those that a node without overrides takes.
+func (c *Cilium) Settings() Settings {
+	sources, err := ParseSources(c.DaemonSet, c.Namespace)
+	if err != nil {
+		sources = DefaultSources(c.Namespace) // Check reports it
+	}
+	return merge(c.layers(sources, c.overrides(), nil), sources)
+}
+
 // Groups resolves the settings of every node (pkg/option/resolver). The first group is what a node without overrides
 // takes; it is there even where there is no node.
 func (c *Cilium) Groups(sources Sources) []Group {

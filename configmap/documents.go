@@ -83,6 +83,9 @@ func (d *Documents) add(document []byte, place string) error {
 	}
 	switch head.Kind {
 	case "List", "ConfigMapList", "NodeList", "CiliumNodeConfigList":
+		if strings.Contains(place, "items[") {
+			return errors.New("is a list in a list; give the objects themselves")
+		}
 		for i, item := range head.Items {
 			if err := d.add(item, fmt.Sprintf("%s, items[%d]", place, i)); err != nil {
 				return fmt.Errorf("items[%d]: %w", i, err)

@@ -3,6 +3,7 @@ package configmap
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -14,7 +15,11 @@ type fixer struct {
 	configName      string
 }
 
-func newFixer(c *Cilium, sources Sources) fixer {
+func newFixer(c *Cilium) fixer {
+	sources, err := ParseSources(c.DaemonSet, c.Namespace)
+	if err != nil {
+		sources = DefaultSources(c.Namespace)
+	}
 	f := fixer{namespace: c.Namespace, configNamespace: c.Namespace, configName: DefaultConfigName}
 	for _, s := range sources.Order {
 		if s.Kind == SourceConfigMap {
@@ -45,7 +50,7 @@ func (f fixer) values(pairs ...string) Fix {
 	}
 	sets := make([]string, len(pairs))
 	for i, pair := range pairs {
-		sets[i] = "--set " + pair
+		sets[i] = "--set " + quote(pair)
 	}
 	return Fix{
 		Value: strings.Join(pairs, ", "),
@@ -58,7 +63,7 @@ func (f fixer) helmName() string {
 	if f.release == "" {
 		return ciliumName
 	}
-	return f.release
+	return quote(f.release)
 }
 
 // restart is what makes agents take a setting that they read at start.
@@ -72,14 +77,14 @@ func (f fixer) setting(key, want string, have Value) Fix {
 	case SourceNodeConfig:
 		return Fix{
 			Value: fmt.Sprintf("%s=%s in %s", key, want, have.Source),
-			Command: fmt.Sprintf("kubectl --namespace %s patch ciliumnodeconfig %s --type merge --patch '%s' && %s",
-				have.Source.Namespace, have.Source.Name, jsonOf("spec", jsonMap{"defaults": jsonMap{key: want}}), f.restart()),
+			Command: fmt.Sprintf("kubectl --namespace %s patch ciliumnodeconfig %s --type merge --patch %s && %s",
+				have.Source.Namespace, have.Source.Name, quote(jsonOf("spec", jsonMap{"defaults": jsonMap{key: want}})), f.restart()),
 		}
 	case SourceNode:
 		return Fix{
 			Value: fmt.Sprintf("%s%s=%s on %s", configAnnotation, key, want, have.Source),
-			Command: fmt.Sprintf("kubectl annotate node %s --overwrite %s%s=%s && %s",
-				have.Source.Name, configAnnotation, key, want, f.restart()),
+			Command: fmt.Sprintf("kubectl annotate node %s --overwrite %s && %s",
+				have.Source.Name, quote(configAnnotation+key+"="+want), f.restart()),
 		}
 	case sourceFlags:
 		return Fix{
@@ -93,9 +98,19 @@ func (f fixer) setting(key, want string, have Value) Fix {
 	}
 	return Fix{
 		Value: fmt.Sprintf("%s=%s", key, want),
-		Command: fmt.Sprintf("kubectl --namespace %s patch configmap %s --type merge --patch '%s' && %s",
-			f.configNamespace, f.configName, jsonOf("data", jsonMap{key: want}), f.restart()),
+		Command: fmt.Sprintf("kubectl --namespace %s patch configmap %s --type merge --patch %s && %s",
+			f.configNamespace, f.configName, quote(jsonOf("data", jsonMap{key: want})), f.restart()),
 	}
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
+
+// quote makes text from the cluster one word of a shell command.
+func quote(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 type jsonMap map[string]any

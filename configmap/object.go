@@ -18,6 +18,7 @@ const (
 	DigestAnnotation  = "holdfast.dev/digest"  // of the list as written
 	AdoptedAnnotation = "holdfast.dev/adopted" // "true": the list started from one that Holdfast did not write
 	AdoptAnnotation   = "holdfast.dev/adopt"   // set by a person: "true" consents to the take-over
+	PluginAnnotation  = "holdfast.dev/plugin"  // type of the entry that is ours, so that it is found again
 	DefaultConfigMap  = "holdfast-cni-config"
 )
 
@@ -33,21 +34,24 @@ const (
 	Foreign               // not written by Holdfast
 )
 
-// OwnerOf reads the marks. A ConfigMap with the UID known to be ours stays ours when somebody strips them.
+// OwnerOf reads the marks. A ConfigMap with the UID known to be ours stays ours when somebody strips them, but not when
+// another release has taken it over.
 func OwnerOf(cm *corev1.ConfigMap, release, known string) Owner {
-	switch {
-	case cm == nil:
+	if cm == nil {
 		return Nobody
+	}
+	marked, owner := cm.Labels[ManagedByLabel] == ManagedBy, cm.Annotations[ReleaseAnnotation]
+	switch {
+	case marked && owner == release:
+		return Ours
+	case marked && owner != "":
+		return Another
 	case known != "" && string(cm.UID) == known:
 		return Ours
-	case cm.Labels[ManagedByLabel] != ManagedBy:
-		return Foreign
-	case cm.Annotations[ReleaseAnnotation] == release:
-		return Ours
-	case cm.Annotations[ReleaseAnnotation] == "":
+	case marked:
 		return Released
 	default:
-		return Another
+		return Foreign
 	}
 }
 
@@ -58,8 +62,11 @@ func Digest(list []byte) string {
 }
 
 // Object is the ConfigMap that holds the list, with our marks and nothing else. An empty release lets go of it.
-func Object(namespace, name, key, release string, list chaining.List, adopted bool) *corev1.ConfigMap {
+func Object(namespace, name, key, release, plugin string, list chaining.List, adopted bool) *corev1.ConfigMap {
 	annotations := map[string]string{DigestAnnotation: Digest(list.Bytes())}
+	if plugin != "" {
+		annotations[PluginAnnotation] = plugin
+	}
 	if release != "" {
 		annotations[ReleaseAnnotation] = release
 	}

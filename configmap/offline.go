@@ -50,7 +50,7 @@ func (o *Offline) Render(check func([]byte, ...string) error) Rendered {
 	r.Findings = append(r.Findings, documents.Findings...)
 	namespace := o.namespace(documents)
 	cilium := documents.Cilium(namespace)
-	request := Request{Cilium: cilium, Name: o.Name, Release: o.Release, PluginObject: "plugin.json"}
+	request := Request{Cilium: cilium, Name: o.Name, Release: o.Release, PluginObject: "--plugin"}
 	request.Plugin, request.PluginErr = o.entry(check, namespace)
 	expect := Expect{ConfigMap: o.Name, Taint: o.Taint, APIAddress: true}
 	if err := o.existing(&request, &r); err != nil {
@@ -131,6 +131,9 @@ func ParsePlugin(data []byte, check func([]byte, ...string) error, reserved ...s
 	if err != nil {
 		return chaining.Entry{}, fmt.Errorf("plugin.json: %w", err)
 	}
+	if size := len(data); size > MaxPlugin {
+		return chaining.Entry{}, fmt.Errorf("plugin.json: has %d bytes, at most %d fit; make it shorter", size, MaxPlugin)
+	}
 	if entry.Type() == ciliumType {
 		return chaining.Entry{}, fmt.Errorf("plugin.json: type: %s is Cilium's own entry; give the plugin that is to follow it", ciliumType)
 	}
@@ -159,8 +162,7 @@ func (o *Offline) existing(request *Request, r *Rendered) error {
 	if request.Plugin == nil {
 		return nil
 	}
-	sources, _ := ParseSources(request.Cilium.DaemonSet, request.Cilium.Namespace) // Check reports the error
-	if diffs := Compare(request.Cilium.Groups(sources)[0].Settings, list, *request.Plugin); len(diffs) > 0 {
+	if diffs := Compare(request.Cilium.Settings(), list, *request.Plugin); len(diffs) > 0 {
 		r.Findings = append(r.Findings, Finding{ID: ListDiffers, Severity: Info, Object: "existing list", Differences: diffs,
 			Message: "is not what Cilium must read; the one printed is", Fix: Fix{Command: "use the one printed"}})
 	}

@@ -56,6 +56,8 @@ type Plan struct {
 	Want *corev1.ConfigMap
 	// LeftAlone: the ConfigMap is somebody else's, and stays so.
 	LeftAlone bool
+	// StillNames is the plugin's type where a ConfigMap that is left alone has it in its list, else "".
+	StillNames string
 	// Base and List are to be remembered for the next Request.
 	Base, List *chaining.List
 	Findings   []Finding
@@ -64,12 +66,8 @@ type Plan struct {
 // Make decides what the ConfigMap must be. It never asks for a broken or an empty list, nor for one that Holdfast may not
 // write: then Want is nil and a finding says why.
 func Make(r Request) Plan {
-	sources, err := ParseSources(r.Cilium.DaemonSet, r.Cilium.Namespace)
-	if err != nil {
-		sources = DefaultSources(r.Cilium.Namespace) // Check reports it
-	}
-	settings := r.Cilium.Groups(sources)[0].Settings
-	m := maker{Request: r, settings: settings, fix: newFixer(r.Cilium, sources)}
+	settings := r.Cilium.Settings()
+	m := maker{Request: r, settings: settings, fix: newFixer(r.Cilium)}
 	m.plan.Key = settings.ListKey()
 	m.object = fmt.Sprintf("ConfigMap %s/%s", r.Cilium.Namespace, r.Name)
 	m.make()
@@ -83,6 +81,7 @@ type maker struct {
 	fix      fixer
 	object   string
 	have     *chaining.List // the list as it is, if it is one
+	kept     *chaining.List // the same, also where it lies under a key that was read before
 	plan     Plan
 }
 
@@ -95,6 +94,9 @@ func (m *maker) make() {
 		// Without plugin.json there is nothing to take it over for, and no telling which entry in it is ours.
 		if m.Leaving || m.Plugin == nil || !m.consents(owner, haveErr) {
 			m.plan.LeftAlone = true
+			if m.have != nil && m.Plugin != nil && len(m.have.Find(m.Plugin.Type())) > 0 {
+				m.plan.StillNames = m.Plugin.Type()
+			}
 			m.checkPlugin()
 			return
 		}
@@ -116,7 +118,14 @@ func (m *maker) make() {
 	if m.Leaving {
 		release = ""
 	}
-	m.plan.Want = Object(m.Cilium.Namespace, m.Name, m.plan.Key, release, *list, m.Base != nil)
+	named := m.pluginType()
+	if named == "" || m.Leaving || len(list.Find(named)) == 0 {
+		named = m.formerType()
+	}
+	if len(list.Find(named)) == 0 {
+		named = ""
+	}
+	m.plan.Want = Object(m.Cilium.Namespace, m.Name, m.plan.Key, release, named, *list, m.Base != nil)
 	if m.consented() {
 		m.plan.Want.Annotations[AdoptAnnotation] = "accepted"
 	}
@@ -130,11 +139,18 @@ func (m *maker) readExisting() error {
 	}
 	text, found := m.Existing.Data[m.plan.Key]
 	if !found {
+		for _, old := range m.Existing.Data {
+			if Digest([]byte(old)) == m.Existing.Annotations[DigestAnnotation] {
+				list, err := chaining.Parse([]byte(old))
+				m.kept = &list
+				return err
+			}
+		}
 		return nil
 	}
 	list, err := chaining.Parse([]byte(text))
 	if err == nil {
-		m.have = &list
+		m.have, m.kept = &list, &list
 	}
 	return err
 }
@@ -145,21 +161,55 @@ func (m *maker) consented() bool {
 	return m.Existing != nil && m.Existing.Annotations[AdoptAnnotation] == "true"
 }
 
-// chooseBase finds Cilium's part of an adopted list: remembered, or in the ConfigMap that is to be, or was, adopted.
+// chooseBase finds Cilium's part of an adopted list: remembered, or in the ConfigMap that is to be, or was, adopted. Consent
+// on a ConfigMap of our own means that its list, as edited, is to be the new start.
 func (m *maker) chooseBase(owner Owner) {
-	adopted := m.Existing != nil && m.Existing.Annotations[AdoptedAnnotation] == "true" && (owner == Ours || owner == Released)
-	if m.have == nil || owner != Foreign && owner != Another && (m.Base != nil || !adopted) {
+	adopt := owner == Foreign
+	if m.Existing != nil && m.Existing.Annotations[AdoptedAnnotation] == "true" {
+		adopt = adopt || owner == Another || m.Base == nil
+	}
+	if m.have != nil && m.consented() && owner != Another {
+		adopt = true
+	}
+	start := m.Base
+	if adopt && m.kept != nil {
+		start = m.kept
+	}
+	if start == nil {
 		return
 	}
-	list := *m.have
-	if m.Plugin != nil {
-		without, err := Without(list, m.Plugin.Type())
-		if err != nil {
-			return // it held nothing but the plugin, and so nothing to keep
+	if list, err := m.withoutOurs(*start); err == nil {
+		m.Base = &list
+	} // else it held nothing but ours, and so nothing to keep
+}
+
+// withoutOurs takes every entry out that is, or was, Holdfast's to put in.
+func (m *maker) withoutOurs(list chaining.List) (chaining.List, error) {
+	for _, name := range []string{m.pluginType(), m.formerType()} {
+		if name == "" || name == ciliumType {
+			continue
 		}
-		list = without
+		var err error
+		if list, err = Without(list, name); err != nil {
+			return chaining.List{}, err
+		}
 	}
-	m.Base = &list
+	return list, nil
+}
+
+// pluginType is that of the entry as it should be; formerType that of the one in the ConfigMap.
+func (m *maker) pluginType() string {
+	if m.Plugin == nil {
+		return ""
+	}
+	return m.Plugin.Type()
+}
+
+func (m *maker) formerType() string {
+	if m.Existing == nil {
+		return ""
+	}
+	return m.Existing.Annotations[PluginAnnotation]
 }
 
 // list is the list to write. Fresh is false where it is one that was written before and only has to stay, because what it
@@ -195,8 +245,8 @@ func (m *maker) list(owner Owner, entry *chaining.Entry) (list *chaining.List, f
 // parting is Cilium's part alone: what it was adopted with, what its settings make of it, or what is there without ours.
 func (m *maker) parting() *chaining.List {
 	rendered, err := Render(m.settings, m.Base, nil)
-	if err != nil && m.have != nil && m.Plugin != nil {
-		rendered, err = Without(*m.have, m.Plugin.Type())
+	if err != nil && m.have != nil {
+		rendered, err = m.withoutOurs(*m.have)
 	}
 	if err != nil {
 		m.add(m.renderFinding(err))
@@ -215,7 +265,7 @@ func (m *maker) cause(owner Owner) Cause {
 		return Unchanged
 	case m.Leaving:
 		return Let
-	case owner == Foreign, owner == Another:
+	case owner == Foreign, owner == Another, m.consented():
 		return Adopted
 	case owner == Ours && m.tampered():
 		return Repaired
@@ -227,7 +277,7 @@ func (m *maker) cause(owner Owner) Cause {
 // tampered reports whether the ConfigMap is not as this release left it.
 func (m *maker) tampered() bool {
 	a := m.Existing.Annotations
-	if m.Existing.Labels[ManagedByLabel] != ManagedBy || a[ReleaseAnnotation] != m.Release {
+	if m.Existing.Labels[ManagedByLabel] != ManagedBy || a[ReleaseAnnotation] != m.Release || m.Base != nil && a[AdoptedAnnotation] != "true" {
 		return true
 	}
 	if m.LastGood != nil && a[DigestAnnotation] != Digest(m.LastGood.Bytes()) {

@@ -21,6 +21,7 @@ func (m *maker) consents(owner Owner, haveErr error) bool {
 	}
 	if m.have == nil && len(m.Existing.Data) > 0 {
 		keys := slices.Sorted(maps.Keys(m.Existing.Data))
+		keys = keys[:min(5, len(keys))]
 		m.add(Finding{ID: ConfigMapKeyDiffers, Severity: Error, Object: m.object,
 			Message: fmt.Sprintf("has %s but not %s, the key that Cilium reads", strings.Join(keys, ", "), m.plan.Key),
 			Fix:     m.fix.values("cni.configMapKey=" + keys[0])})
@@ -60,7 +61,7 @@ func (m *maker) checkPlugin() *chaining.Entry {
 		Message: "plugin.json is not there, so nothing is chained that was not before",
 		Fix:     Fix{Value: "plugin.resolvers (Holdfast's chart)", Command: "helm upgrade --install with it, or kubectl edit the ConfigMap"}}
 	if m.PluginErr != nil {
-		f.ID, f.Message = PluginInvalid, fmt.Sprintf("%v; the last good list stays", m.PluginErr)
+		f.ID, f.Message = PluginInvalid, cut(m.PluginErr.Error())+"; the last good list stays"
 		f.Fix = Fix{Value: "plugin (Holdfast's chart)", Command: "correct the key that the message names, then helm upgrade (Helm 4: with --force-conflicts where it was edited by hand)"}
 	}
 	m.add(f)
@@ -93,7 +94,17 @@ func (m *maker) checkShape(list chaining.List) {
 		if d.Path != "name" {
 			f.ID, f.Message = ListOrderDiffers, "its list does not start with "+ciliumType+", as one without a chaining mode must"
 		}
-		f.Fix = Fix{Command: fmt.Sprintf("kubectl --namespace %s delete configmap %s lets Holdfast make it anew", m.Cilium.Namespace, m.Name)}
+		f.Fix = Fix{Command: fmt.Sprintf("kubectl --namespace %s edit configmap %s: correct the list and set the annotation %s: \"true\" in the same edit",
+			m.Cilium.Namespace, m.Name, AdoptAnnotation)}
 		m.add(f)
 	}
+}
+
+// cut keeps a message short enough for an Event and a status.
+func cut(text string) string {
+	const most = 800
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }

@@ -110,7 +110,28 @@ func TestMakeDecidesWhoseTheConfigMapIs(t *testing.T) {
 			r.Cilium, r.Leaving = cilium(KeyChainingMode, "aws-cni"), true
 		}, Let, true, []string{}},
 		"C2 a foreign one, while plugin.json is broken": {func(r *Request) { r.Existing = foreign(foreignList); r.Adopt = true; broken(r) }, Unchanged, false, []string{"PluginInvalid"}},
-		"a mode that Cilium does not know":              {func(r *Request) { r.Cilium = cilium(KeyChainingMode, "x") }, Unchanged, false, []string{"ChainingModeUnknown"}},
+		"C2 another release took it over, though we know its UID": {func(r *Request) {
+			r.Existing = written(t, request(t, func(r *Request) { r.Release = other }))
+			r.KnownUID = "1"
+		}, Unchanged, false, []string{"ConfigMapForeign"}},
+		"C1 the mark of what was adopted was taken": {func(r *Request) {
+			r.Existing = foreign(foreignList)
+			r.Adopt = true
+			plan := Make(*r)
+			r.Base, r.LastGood, r.Existing = plan.Base, plan.List, written(t, *r)
+			delete(r.Existing.Annotations, AdoptedAnnotation)
+		}, Repaired, true, []string{}},
+		"C3 a new start, by an edit with consent": {func(r *Request) {
+			r.Existing = written(t, *r)
+			r.Existing.Data[DefaultKey] = foreignList
+			consent(r.Existing)
+		}, Adopted, true, []string{}},
+		"a key that can be none": {func(r *Request) { r.Cilium = cilium(KeyReadConf, "/") }, Created, true, []string{}},
+		"a plugin.json that is Cilium's own, later on: the last good list is put back": {func(r *Request) {
+			r.LastGood, r.KnownUID = Make(*r).List, "1"
+			r.Plugin = entry(t, `{"type":"cilium-cni"}`)
+		}, Repaired, true, []string{"ListInvalid"}},
+		"a mode that Cilium does not know": {func(r *Request) { r.Cilium = cilium(KeyChainingMode, "x") }, Unchanged, false, []string{"ChainingModeUnknown"}},
 		"a mode whose list somebody gave": {func(r *Request) {
 			r.Cilium = cilium(KeyChainingMode, "generic-veth")
 			r.Existing = foreign(foreignList)
@@ -184,5 +205,44 @@ func TestKeyFollowsReadConf(t *testing.T) {
 	plan := Make(request(t, func(r *Request) { r.Cilium = cilium(KeyReadConf, "/x/mine.conflist") }))
 	if plan.Key != "mine.conflist" || len(plan.Want.Data) != 1 {
 		t.Errorf("key %q, data %v", plan.Key, plan.Want.Data)
+	}
+}
+
+// C9: whatever was ours is out of the list when leaving, also what a former plugin.json put there.
+func TestLeavingTakesOutWhatEverWasOurs(t *testing.T) {
+	twice := `{"cniVersion":"0.3.1","name":"cilium","plugins":[{"type":"cilium-cni","mtu":9001},{"type":"holdfast-cni","x":1},{"type":"holdfast-cni","x":2}]}`
+	adopted := request(t, func(r *Request) { r.Existing = foreign(twice); r.Adopt = true })
+	changed := request(t, func(r *Request) { r.Existing, r.Plugin = written(t, adopted), entry(t, `{"type":"other-cni"}`) })
+	tests := map[string]func(*Request){
+		"adopted with ours in it twice":                         func(r *Request) { r.Existing = written(t, adopted) },
+		"the same, plugin.json broken and everything forgotten": func(r *Request) { r.Existing = written(t, adopted); broken(r) },
+		"the plugin's type changed":                             func(r *Request) { r.Existing, r.Plugin = written(t, changed), entry(t, `{"type":"other-cni"}`) },
+		"the key changed": func(r *Request) {
+			r.Existing = written(t, adopted)
+			r.Cilium = cilium(KeyReadConf, "/tmp/cni-configuration/other")
+		},
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := request(t, change)
+			r.Leaving = true
+			plan := Make(r)
+			if diff := cmp.Diff(foreignList, plan.Want.Data[plan.Key]); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A finding's command is safe to paste, whatever the cluster's objects hold.
+func TestFixesQuoteWhatComesFromTheCluster(t *testing.T) {
+	c := cilium(KeySocketLB, "true")
+	c.ConfigMaps[0].Annotations["meta.helm.sh/release-name"] = "x; touch y #"
+	got := Check(c, expect)
+	if len(got) != 1 || !strings.Contains(got[0].Fix.Command, `helm upgrade 'x; touch y #' cilium/cilium`) {
+		t.Errorf("got %v", got)
+	}
+	if quote("it's") != `'it'\''s'` {
+		t.Error(quote("it's"))
 	}
 }

@@ -8,9 +8,12 @@ import (
 	"github.com/holdfast-cni/holdfast/chaining"
 )
 
-// MaxList is the size, in bytes, beyond which a list is not put into a ConfigMap: a quarter of what one may hold, so that
-// the status ConfigMap has room for a copy and for what it started from.
-const MaxList = 256 << 10
+// MaxList is the size, in bytes, beyond which a list is not put into a ConfigMap: an eighth of what one may hold. The status
+// ConfigMap holds a copy and what it started from, each as a JSON string, which may take twice the room.
+const MaxList = 128 << 10
+
+// MaxPlugin is the size, in bytes, of the largest plugin.json.
+const MaxPlugin = 64 << 10
 
 // ErrListMissing reports a chaining mode whose list only its owner can give.
 var ErrListMissing = errors.New("the chaining mode needs a list to start from")
@@ -31,17 +34,16 @@ func Render(s Settings, existing *chaining.List, plugin *chaining.Entry) (chaini
 	if err != nil {
 		return chaining.List{}, err
 	}
-	if plugin == nil {
-		return list, nil
-	}
-	if list, err = Without(list, plugin.Type()); err != nil {
-		return chaining.List{}, err
-	}
-	if len(list.Find(ciliumType)) == 0 {
-		return chaining.List{}, ErrNoCilium // the plugin's own type was Cilium's
-	}
-	if list, err = list.Append(*plugin); err != nil {
-		return chaining.List{}, err
+	if plugin != nil {
+		if list, err = Without(list, plugin.Type()); err != nil {
+			return chaining.List{}, err
+		}
+		if len(list.Find(ciliumType)) == 0 {
+			return chaining.List{}, ErrNoCilium // the plugin's own type was Cilium's
+		}
+		if list, err = list.Append(*plugin); err != nil {
+			return chaining.List{}, err
+		}
 	}
 	if size := len(list.Bytes()); size > MaxList {
 		return chaining.List{}, fmt.Errorf("%w: the list would have %d bytes, at most %d fit", chaining.ErrTooLarge, size, MaxList)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Value is one setting as an agent sees it: its text, white space trimmed as the agent does (pkg/option: ReadDirConfig),
@@ -47,10 +49,10 @@ func (s Settings) SocketLBInPods() bool {
 
 // ListKey is the ConfigMap's key that the agent reads: the last element of read-cni-conf, or the chart's default.
 func (s Settings) ListKey() string {
-	if file := s.Get(KeyReadConf).Text; file != "" {
-		return path.Base(file)
+	if key := path.Base(s.Get(KeyReadConf).Text); len(validation.IsConfigMapKey(key)) == 0 {
+		return key
 	}
-	return DefaultKey
+	return DefaultKey // nothing is read, or what can be no key, which reading reports
 }
 
 // ChainingMode is the mode in effect: aws-cni and a chaining target imply one (daemon/cmd/cni/config/config.go).

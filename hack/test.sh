@@ -8,8 +8,11 @@ KUBEBUILDER_ASSETS=$(hack/assets.sh)
 export KUBEBUILDER_ASSETS
 hack/lint.sh
 
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+# A folder of its own, so that tests that are interrupted leave nothing.
+TMPDIR=$(mktemp -d)
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
+log=$TMPDIR/log
 printf 'test: go test ./... (the first time compiles for some minutes)\n' >&2
 if ! go test -v ./... > "$log" 2>&1; then
 	grep -vE '^(=== |\{"time"|PASS$|ok |\?  )|^ *--- PASS' "$log"

@@ -37,6 +37,8 @@ func TestN7N17RefusalsAreOneSentenceWithTheFix(t *testing.T) {
 		{name: "N17 our own plugin as another vendor's", values: "plugin: {entry: {type: holdfast-cni}}",
 			want: `plugin.entry is for another vendor's plugin and its type is "holdfast-cni": remove plugin.entry and set ` +
 				"plugin.resolvers and its neighbours instead"},
+		{name: "N17 Cilium's own plugin", values: "plugin: {entry: {type: cilium-cni}}",
+			want: `plugin.entry is the plugin that follows Cilium's and its type is "cilium-cni": give the other plugin's type`},
 		{name: "N17 an entry beside our own values", values: "plugin: {entry: {type: istio-cni}, resolvers: [10.96.0.10]}",
 			want: "plugin.entry is another vendor's plugin, which knows no plugin.resolvers: unset one of the two"},
 		{name: "N17 an entry beside a sidecar", values: "plugin: {entry: {type: istio-cni}, ingress: {ports: [80]}}",

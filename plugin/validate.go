@@ -63,8 +63,13 @@ func (c Config) Validate(reserved ...string) error {
 		}
 		return ""
 	})
+	if extra := len(faults) - faultsTold; extra > 0 {
+		faults = append(faults[:faultsTold], fmt.Errorf("plugin.json: and %d faults more", extra))
+	}
 	return errors.Join(faults...)
 }
+
+const faultsTold = 20
 
 type faults []error
 
@@ -74,11 +79,14 @@ func (f *faults) add(format string, args ...any) {
 
 // each reports the values that check refuses, and those that stand twice.
 func each[T comparable](f *faults, key string, values []T, check func(T) string) {
+	seen := map[T]int{}
 	for i, value := range values {
 		if fault := check(value); fault != "" {
 			f.add("%s[%d] %#v: %s", key, i, value, fault)
-		} else if first := slices.Index(values, value); first < i {
+		} else if first, found := seen[value]; found {
 			f.add("%s[%d] %#v: stands at [%d] already; remove one", key, i, value, first)
+		} else {
+			seen[value] = i
 		}
 	}
 }

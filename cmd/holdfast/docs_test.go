@@ -18,7 +18,6 @@ const commandDocs = "../../docs/commands"
 func TestCommandDocsAreUpToDate(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "")
 	root := newRoot()
-	root.InitDefaultCompletionCmd()
 	pages := map[string]bool{}
 	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
 		if cmd.Name() == "completion" || cmd.Name() == "help" {

@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-cni/holdfast/configmap"
@@ -29,11 +31,8 @@ Exit code 0: nothing asks for action. 1: there is a finding. 2: the command line
 		Example: `  kubectl -n kube-system get cm cilium-config -o yaml | holdfast render --cilium-config - --plugin plugin.json
   helm template cilium cilium/cilium | holdfast render --cilium-config - --plugin plugin.json -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains([]string{"yaml", "json"}, in.output) {
-				return usageError{fmt.Errorf("--output %q: write yaml or json", in.output)}
-			}
-			if in.config == "" || in.plugin == "" {
-				return usageError{errors.New("--cilium-config and --plugin are required; see holdfast render --help")}
+			if err := in.validate(); err != nil {
+				return usageError{err}
 			}
 			return in.render(&files{stdin: cmd.InOrStdin()}, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -53,6 +52,22 @@ Exit code 0: nothing asks for action. 1: there is a finding. 2: the command line
 type renderInput struct {
 	config, plugin, existing, name, namespace, release, output string
 	nodeConfigs                                                []string
+}
+
+// validate reports the first flag that cannot be: what is printed may be piped into kubectl apply.
+func (in *renderInput) validate() error {
+	namespace, name, both := strings.Cut(in.release, "/")
+	switch {
+	case !slices.Contains([]string{"yaml", "json"}, in.output):
+		return fmt.Errorf("--output %q: write yaml or json", in.output)
+	case in.config == "" || in.plugin == "":
+		return errors.New("--cilium-config and --plugin are required; see holdfast render --help")
+	case in.name == configmap.DefaultConfigName || len(validation.IsDNS1123Subdomain(in.name)) > 0:
+		return fmt.Errorf("--configmap %q: cannot be the name of the list's ConfigMap; the default is %s", in.name, configmap.DefaultConfigMap)
+	case in.release != "" && (!both || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Label(name)) > 0):
+		return fmt.Errorf("--release %q: write namespace/name", in.release)
+	}
+	return nil
 }
 
 // render reads, plans, prints.

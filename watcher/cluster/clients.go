@@ -53,8 +53,8 @@ func newClients(config *rest.Config) (*clients, error) {
 	return &clients{kube, meta, cilium}, nil
 }
 
-// named narrows an origin to one object.
-func named(s origin, name string) origin {
+// withName narrows an origin to one object.
+func withName(s origin, name string) origin {
 	s.field = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	return s
 }

@@ -22,10 +22,11 @@ type feed struct {
 	reflector *cache.Reflector
 	transform cache.TransformFunc
 
-	mu      sync.Mutex
-	synced  bool
-	err     error
-	changed []func()
+	mu       sync.Mutex
+	synced   bool
+	err      error
+	expected string // resource version of a write of ours that is still to be seen
+	changed  []func()
 }
 
 // origin lists and watches.
@@ -99,12 +100,23 @@ func (f *feed) state() (synced bool, err error) {
 	return f.synced, f.err
 }
 
-// behind reports whether the feed has yet to see the version, which a write of ours returned.
-func (f *feed) behind(version string) bool {
-	if version == "" {
+// expect remembers the version that a write of ours returned.
+func (f *feed) expect(version string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.expected = version
+}
+
+// behind reports whether the feed has yet to see the last write of ours. A new list ends the wait: after an API server's
+// data was restored from a backup, the version would never come.
+func (f *feed) behind() bool {
+	f.mu.Lock()
+	expected := f.expected
+	f.mu.Unlock()
+	if expected == "" {
 		return false
 	}
-	order, err := resourceversion.CompareResourceVersion(f.reflector.LastSyncResourceVersion(), version)
+	order, err := resourceversion.CompareResourceVersion(f.reflector.LastSyncResourceVersion(), expected)
 	return err == nil && order < 0
 }
 
@@ -155,6 +167,7 @@ func (f *feed) Delete(obj any) error {
 func (f *feed) Replace(list []any, version string) error {
 	defer f.notify()
 	defer f.read()
+	f.expect("")
 	return f.Store.Replace(list, version)
 }
 

@@ -156,6 +156,47 @@ var _ = Describe("findings", func() {
 		Eventually(s.ids(ctx)).Should(Equal([]configmap.ID{configmap.ConfigMapNamespaceDiffers}))
 	})
 
+	It("say of conditions that nothing is known where nothing can be read, and leave a source that is no longer named", func(ctx SpecContext) {
+		s := newSite(ctx, nil)
+		s.setCilium(ctx)
+		s.deploy(ctx)
+		s.watch(ctx)
+		Eventually(s.ids(ctx)).Should(Equal([]configmap.ID{}))
+		sources := func(args ...string) {
+			daemonSets := plane.Kube.AppsV1().DaemonSets(s.cilium)
+			ds, err := daemonSets.Get(ctx, "cilium", metav1.GetOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			ds.Spec.Template.Spec.InitContainers[0].Args = args
+			_, err = daemonSets.Update(ctx, ds, metav1.UpdateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		sources("--source=config-map:cilium-config,config-map:not-granted")
+		Eventually(s.ids(ctx)).Should(Equal([]configmap.ID{configmap.SourceUnreadable}))
+		_, conditions := s.status(ctx)
+		Expect(conditions).To(HaveEach(HaveField("Status", metav1.ConditionUnknown)))
+		sources("--source=config-map:cilium-config")
+		Eventually(s.ids(ctx)).Should(Equal([]configmap.ID{}))
+	})
+
+	It("C4: a CiliumNodeConfig that is named as a source counts for every node, and for the list", func(ctx SpecContext) {
+		s := newSite(ctx, nil)
+		s.setCilium(ctx)
+		s.deploy(ctx)
+		client, err := dynamic.NewForConfig(plane.Config)
+		Expect(err).NotTo(HaveOccurred())
+		config := s.nodeConfig("named", map[string]any{"no": "node"}, map[string]any{"debug": "true"})
+		_, err = client.Resource(nodeConfigs).Namespace(s.cilium).Create(ctx, config, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		daemonSets := plane.Kube.AppsV1().DaemonSets(s.cilium)
+		ds, err := daemonSets.Get(ctx, "cilium", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		ds.Spec.Template.Spec.InitContainers[0].Args = []string{"--source=config-map:cilium-config,cilium-node-config:" + s.cilium + "/named"}
+		_, err = daemonSets.Update(ctx, ds, metav1.UpdateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		s.watch(ctx)
+		Eventually(s.text).WithContext(ctx).Should(ContainSubstring(`"enable-debug":true`))
+	})
+
 	It("follow the ConfigMaps that daemon.configSources names", func(ctx SpecContext) {
 		s := newSite(ctx, map[string]any{})
 		s.values["cilium"].(map[string]any)["extraConfigMaps"] = []any{"more"}

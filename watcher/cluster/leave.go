@@ -44,11 +44,12 @@ func Leave(ctx context.Context, config *rest.Config, o Options, out io.Writer) e
 	}
 	said := ""
 	for {
-		waiting, err := remaining(ctx, kube, &o)
+		waiting, left, err := remaining(ctx, kube, &o)
 		switch {
 		case err == nil && waiting == "":
+			said = left
 			fmt.Fprintln(out, "Holdfast has left the cluster.")
-			fmt.Fprintf(out, "ConfigMap %s/%s stays and holds Cilium's entry alone, so that Cilium can start.\n", o.CiliumNamespace, o.ConfigMap)
+			fmt.Fprintf(out, "ConfigMap %s/%s %s.\n", o.CiliumNamespace, o.ConfigMap, said)
 			fmt.Fprintf(out, "Unset cni.configMap before you delete it: helm upgrade cilium cilium/cilium --version VERSION --namespace %s --reuse-values --set cni.configMap=\n", o.CiliumNamespace)
 			return nil
 		case err != nil:
@@ -66,29 +67,29 @@ func Leave(ctx context.Context, config *rest.Config, o Options, out io.Writer) e
 	}
 }
 
-// remaining says what still has to let go, or "".
-func remaining(ctx context.Context, kube kubernetes.Interface, o *Options) (string, error) {
+// remaining says what still has to let go, or "" and what has become of the ConfigMap.
+func remaining(ctx context.Context, kube kubernetes.Interface, o *Options) (waiting, left string, err error) {
 	nodes, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: watcher.InstalledLabel})
 	if err != nil {
-		return "", fmt.Errorf("list nodes: %w", err)
+		return "", "", fmt.Errorf("list nodes: %w", err)
 	}
 	if len(nodes.Items) > 0 {
-		return "nodes that install-cni has not taken out: " + strings.Join(names(nodes.Items), ", "), nil
+		return "nodes that install-cni has not taken out: " + strings.Join(names(nodes.Items), ", "), "", nil
 	}
 	name := watcher.StatusName(o.Release)
 	status, err := kube.CoreV1().ConfigMaps(o.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return "", fmt.Errorf("get ConfigMap %s/%s: %w", o.Namespace, name, err)
+		return "", "", fmt.Errorf("get ConfigMap %s/%s: %w", o.Namespace, name, err)
 	}
 	var conditions []metav1.Condition
 	if err := yaml.Unmarshal([]byte(status.Data[conditionsKey]), &conditions); err != nil {
-		return "", fmt.Errorf("read ConfigMap %s/%s: %w", o.Namespace, name, err)
+		return "", "", fmt.Errorf("read ConfigMap %s/%s: %w", o.Namespace, name, err)
 	}
 	if !meta.IsStatusConditionTrue(conditions, Left) {
 		return fmt.Sprintf("the watcher (kubectl --namespace %s get pods), which writes Cilium's entry alone to ConfigMap %s/%s",
-			o.Namespace, o.CiliumNamespace, o.ConfigMap), nil
+			o.Namespace, o.CiliumNamespace, o.ConfigMap), "", nil
 	}
-	return "", nil
+	return "", meta.FindStatusCondition(conditions, Left).Message, nil
 }
 
 func names(nodes []corev1.Node) []string {

@@ -7,6 +7,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/holdfast-cni/holdfast/configmap"
 	"github.com/holdfast-cni/holdfast/helm"
@@ -68,5 +69,47 @@ var _ = Describe("C9: leaving", func() {
 		Eventually(s.text).WithContext(ctx).Should(ContainSubstring("holdfast-cni"))
 		Expect(cluster.Leave(ctx, plane.Config, s.options, GinkgoWriter)).To(Succeed())
 		Expect(s.text(ctx)).To(Equal(base))
+	})
+
+	It("says so where a ConfigMap that is not ours still names the plugin", func(ctx SpecContext) {
+		s := newSite(ctx, nil)
+		s.setCilium(ctx)
+		s.createList(ctx, `{"cniVersion":"0.3.1","name":"cilium","plugins":[{"type":"cilium-cni"},{"type":"holdfast-cni"}]}`)
+		s.watch(ctx)
+		Eventually(s.ids(ctx)).Should(ContainElement(configmap.ConfigMapForeign))
+		var out bytes.Buffer
+		Expect(cluster.Leave(ctx, plane.Config, s.options, &out)).To(Succeed())
+		Expect(out.String()).To(ContainSubstring("still names holdfast-cni: take that out"))
+	})
+
+	It("takes ours out in a chaining mode whose list nobody gave", func(ctx SpecContext) {
+		s := newSite(ctx, nil)
+		s.watch(ctx)
+		Eventually(s.text).WithContext(ctx).Should(ContainSubstring("holdfast-cni"))
+		s.setCilium(ctx, configmap.KeyChainingMode, "generic-veth")
+		Eventually(s.ids(ctx)).Should(ContainElement(configmap.ChainingListMissing))
+		Expect(cluster.Leave(ctx, plane.Config, s.options, GinkgoWriter)).To(Succeed())
+		Expect(s.text(ctx)).NotTo(ContainSubstring("holdfast-cni"))
+	})
+
+	It("forgets what was adopted once the ConfigMap is deleted after leaving", func(ctx SpecContext) {
+		s := newSite(ctx, nil)
+		s.setCilium(ctx)
+		s.createList(ctx, `{"cniVersion":"0.3.1","name":"cilium","plugins":[{"type":"cilium-cni","mtu":9001}]}`)
+		s.options.Adopt = true
+		stop := s.watch(ctx)
+		Eventually(s.text).WithContext(ctx).Should(ContainSubstring("holdfast-cni"))
+		Expect(cluster.Leave(ctx, plane.Config, s.options, GinkgoWriter)).To(Succeed())
+		Eventually(func() string {
+			status, err := plane.Kube.CoreV1().ConfigMaps(s.namespace).Get(ctx, watcher.StatusName(s.release), metav1.GetOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(status.OwnerReferences).To(HaveLen(1), "it goes with the chart's ConfigMap")
+			return status.Data["memory"]
+		}).ShouldNot(ContainSubstring("9001"))
+		stop()
+		Expect(plane.Kube.CoreV1().ConfigMaps(s.cilium).Delete(ctx, configmap.DefaultConfigMap, metav1.DeleteOptions{})).To(Succeed())
+		s.upgrade(ctx)
+		s.watch(ctx)
+		Eventually(s.text).WithContext(ctx).Should(And(ContainSubstring("holdfast-cni"), Not(ContainSubstring("9001"))))
 	})
 })

@@ -27,8 +27,7 @@ type keeper struct {
 	now     func() time.Time
 	rivals  *rivals
 
-	memory  *memory // nil until the status ConfigMap was read
-	written string  // resource version of the last write
+	memory *memory // nil until the status ConfigMap was read
 
 	mu     sync.Mutex
 	report outcome
@@ -37,7 +36,8 @@ type keeper struct {
 
 // outcome is what the reporter needs to know of the keeper.
 type outcome struct {
-	ready  bool // false until a first plan was made
+	ready  bool  // a plan was made
+	unread *feed // why none was
 	plan   configmap.Plan
 	memory memory
 	// failed is the API server's refusal of the last write, rivals are the managers that keep writing.
@@ -50,13 +50,15 @@ type outcome struct {
 
 // Reconcile makes one plan and carries it out.
 func (k *keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	if k.world.unread() != nil || k.world.list.behind(k.written) {
-		return reconcile.Result{}, nil // an event is still to come
+	if k.world.list.behind() {
+		return reconcile.Result{}, nil // the event is still to come
 	}
-	request := k.request()
-	if sources, err := configmap.ParseSources(request.Cilium.DaemonSet, request.Cilium.Namespace); err == nil && !k.world.follow(sources) {
+	k.world.follow()
+	if unread := k.world.unread(); unread != nil {
+		k.tell(outcome{unread: unread})
 		return reconcile.Result{}, nil
 	}
+	request := k.request()
 	plan := configmap.Make(request)
 	o := outcome{ready: true, plan: plan, leaving: request.Leaving}
 	var result reconcile.Result
@@ -73,16 +75,24 @@ func (k *keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 		}
 		o.failed, result.RequeueAfter = err, delay
 	}
+	if request.Leaving && (o.settled || plan.LeftAlone) {
+		*k.memory = memory{} // what comes after an uninstall starts anew
+	}
 	o.memory, o.rivals = *k.memory, k.rivals.all(k.now())
 	if len(o.rivals) > 0 && result.RequeueAfter == 0 {
 		result.RequeueAfter = k.options.Rival.Backoff
 	}
+	k.tell(o)
+	return result, err
+}
+
+// tell hands the outcome to the reporter.
+func (k *keeper) tell(o outcome) {
 	k.mu.Lock()
 	k.report = o
 	k.mu.Unlock()
 	k.metrics.listCurrent(o.settled)
 	k.done()
-	return result, err
 }
 
 // last is the outcome of the latest plan.
@@ -125,7 +135,7 @@ func (k *keeper) write(ctx context.Context, existing *corev1.ConfigMap, plan con
 	if plan.Cause == configmap.Repaired {
 		rival = deleted
 		if existing != nil {
-			rival = configmap.LastDataManager(existing.ManagedFields, watcher.FieldManager)
+			rival = configmap.LastManager(existing.ManagedFields, watcher.FieldManager)
 		}
 		if delay := k.rivals.wait(rival, k.now()); delay > 0 {
 			return delay, nil
@@ -139,7 +149,7 @@ func (k *keeper) write(ctx context.Context, existing *corev1.ConfigMap, plan con
 		k.metrics.listWritten("failed")
 		return 0, fmt.Errorf("apply ConfigMap %s/%s: %w", want.Namespace, want.Name, err)
 	}
-	k.written = applied.ResourceVersion
+	k.world.list.expect(applied.ResourceVersion)
 	*k.memory = k.memory.of(plan, string(applied.UID))
 	if rival != "" {
 		k.rivals.repaired(rival, k.now())

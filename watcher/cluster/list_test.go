@@ -104,6 +104,41 @@ var _ = Describe("the list Cilium reads", func() {
 		Eventually(s.ids(ctx)).Should(Not(ContainElement(configmap.ConfigMapContested)))
 	})
 
+	It("C1: backs off from a manager that changes nothing but our marks", func(ctx SpecContext) {
+		s := newSite(ctx, nil)
+		s.options.Rival = cluster.Rival{Overwrites: 3, Window: time.Minute, Backoff: time.Minute}
+		s.watch(ctx)
+		Eventually(s.text).WithContext(ctx).ShouldNot(BeEmpty())
+		managedBy := func() string { cm, _ := s.list(ctx); return cm.Labels[configmap.ManagedByLabel] }
+		Eventually(func() string {
+			if managedBy() == configmap.ManagedBy {
+				_, err := plane.Kube.CoreV1().ConfigMaps(s.cilium).Patch(ctx, configmap.DefaultConfigMap, types.MergePatchType,
+					[]byte(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"Helm"}}}`), metav1.PatchOptions{FieldManager: "labeller"})
+				Expect(err).NotTo(HaveOccurred())
+			}
+			return s.finding(ctx, configmap.ConfigMapContested).Message
+		}).Should(ContainSubstring(`manager "labeller"`))
+	})
+
+	It("C2: two releases do not take it from each other for ever", func(ctx SpecContext) {
+		s := newSite(ctx, nil)
+		s.watch(ctx)
+		Eventually(s.text).WithContext(ctx).Should(ContainSubstring("10.96.0.10"))
+		other := &site{namespace: s.namespace + "-b", cilium: s.cilium, release: "other"}
+		Expect(plane.Namespace(ctx, other.namespace)).To(Succeed())
+		other.install(ctx, map[string]any{"plugin": map[string]any{"resolvers": []any{"10.96.0.99"}}})
+		other.watch(ctx)
+		Eventually(other.ids(ctx)).Should(ContainElement(configmap.ConfigMapForeign))
+		_, err := plane.Kube.CoreV1().ConfigMaps(s.cilium).Patch(ctx, configmap.DefaultConfigMap, types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"holdfast.dev/adopt":"true"}}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(s.ids(ctx)).Should(Or(ContainElement(configmap.ConfigMapForeign), Not(BeNil())))
+		version := func() string { cm, _ := s.list(ctx); return cm.ResourceVersion }
+		settled := version()
+		Eventually(func() bool { was := settled; settled = version(); return was == settled }, "10s", "1s").Should(BeTrue())
+		Consistently(version, "2s").Should(Equal(settled))
+	})
+
 	It("C2: a ConfigMap of somebody else's is compared, not touched, until it is given away", func(ctx SpecContext) {
 		s := newSite(ctx, nil)
 		s.setCilium(ctx)

@@ -23,8 +23,9 @@ import (
 	"github.com/holdfast-cni/holdfast/watcher"
 )
 
-// askAgain is how long a policy that is not in force is left alone.
-const askAgain = 10 * time.Second
+// askAgain is how long a policy that is not in force is left alone at first; each time it is found so again, twice as long,
+// up to the resync.
+const askAgain = time.Second
 
 // policyPrefix starts every refusal by the ValidatingAdmissionPolicy that bounds the fast sync.
 const policyPrefix = "holdfast fast sync:"
@@ -38,7 +39,8 @@ type syncer struct {
 	metrics *metrics
 	limit   *rate.Limiter
 
-	refused time.Time // when the policy was last found not to be in force
+	next  time.Time     // before this a policy that is not in force is left alone
+	pause time.Duration // until then, 0 while it is in force
 
 	mu      sync.Mutex
 	unbound string // why it is off, or ""
@@ -68,14 +70,16 @@ func (s *syncer) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	if len(stale) == 0 {
 		return reconcile.Result{}, nil
 	}
-	if wait := time.Until(s.refused.Add(askAgain)); wait > 0 {
+	if wait := time.Until(s.next); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	if why := s.bound(ctx, stale[0]); why != "" {
-		s.refused = time.Now()
+		s.pause = min(max(askAgain, 2*s.pause), resync)
+		s.next = time.Now().Add(s.pause)
 		s.off(why)
-		return reconcile.Result{RequeueAfter: askAgain}, nil
+		return reconcile.Result{RequeueAfter: s.pause}, nil
 	}
+	s.pause = 0
 	s.off("")
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)

@@ -57,7 +57,7 @@ func Run(ctx context.Context, config *rest.Config, o Options, log logr.Logger) e
 
 // add wires the three loops: what is seen of the cluster wakes them, and each tells the next.
 func add(mgr manager.Manager, w *world, o *Options) error {
-	m := newMetrics(ctrlmetrics.Registry)
+	m := newMetrics()
 	recorder := mgr.GetEventRecorder(watcher.FieldManager)
 	event := func(about *corev1.ConfigMap, kind, reason, note string) {
 		if len(note) > 1024 { // the API server's limit (pkg/apis/core/validation: NoteLengthLimit)
@@ -85,6 +85,7 @@ func add(mgr manager.Manager, w *world, o *Options) error {
 	k.done, s.done = reports.wake, reports.wake
 	wakeAll := func() { lists.wake(); syncs.wake(); reports.wake() }
 	run := manager.RunnableFunc(func(ctx context.Context) error {
+		m.export(ctrlmetrics.Registry)
 		wait := w.start(ctx, wakeAll)
 		<-ctx.Done()
 		wait()

@@ -30,15 +30,16 @@ type world struct {
 	nodeConfigs, nodes *feed
 
 	mu      sync.Mutex
-	sources map[configmap.Source]*feed // ConfigMaps that daemon.configSources names beside cilium-config
-	run     func(*feed)
+	sources map[configmap.Source]*followed // ConfigMaps that daemon.configSources names beside cilium-config
+	run     func(context.Context, *feed)
+	ctx     context.Context // of everything that is followed
 	changed func()
 }
 
 func newWorld(c *clients, o *Options) *world {
 	own, cilium := c.kube.CoreV1().ConfigMaps(o.Namespace), c.kube.CoreV1().ConfigMaps(o.CiliumNamespace)
 	configMap := func(namespace, name string, maps lister[*corev1.ConfigMapList]) *feed {
-		return newFeed(fmt.Sprintf("ConfigMap %s/%s", namespace, name), &corev1.ConfigMap{}, named(of(c, maps), name), nil)
+		return newFeed(fmt.Sprintf("ConfigMap %s/%s", namespace, name), &corev1.ConfigMap{}, withName(of(c, maps), name), nil)
 	}
 	w := &world{
 		options:     o,
@@ -47,11 +48,11 @@ func newWorld(c *clients, o *Options) *world {
 		status:      configMap(o.Namespace, watcher.StatusName(o.Release), own),
 		config:      configMap(o.CiliumNamespace, configmap.DefaultConfigName, cilium),
 		list:        configMap(o.CiliumNamespace, o.ConfigMap, cilium),
-		daemonSet:   newFeed(fmt.Sprintf("DaemonSet %s/cilium", o.CiliumNamespace), &appsv1.DaemonSet{}, named(of(c, c.kube.AppsV1().DaemonSets(o.CiliumNamespace)), "cilium"), stripStatus),
-		operator:    newFeed(fmt.Sprintf("Deployment %s/cilium-operator", o.CiliumNamespace), &appsv1.Deployment{}, named(of(c, c.kube.AppsV1().Deployments(o.CiliumNamespace)), "cilium-operator"), stripStatus),
+		daemonSet:   newFeed(fmt.Sprintf("DaemonSet %s/cilium", o.CiliumNamespace), &appsv1.DaemonSet{}, withName(of(c, c.kube.AppsV1().DaemonSets(o.CiliumNamespace)), "cilium"), stripStatus),
+		operator:    newFeed(fmt.Sprintf("Deployment %s/cilium-operator", o.CiliumNamespace), &appsv1.Deployment{}, withName(of(c, c.kube.AppsV1().Deployments(o.CiliumNamespace)), "cilium-operator"), stripStatus),
 		nodeConfigs: newFeed(fmt.Sprintf("CiliumNodeConfigs in %s", o.CiliumNamespace), &ciliumv2.CiliumNodeConfig{}, c.nodeConfigs(o.CiliumNamespace), stripNodeConfig),
 		nodes:       newFeed("Nodes", &metav1.PartialObjectMetadata{}, c.nodes(), stripNode),
-		sources:     map[configmap.Source]*feed{},
+		sources:     map[configmap.Source]*followed{},
 	}
 	agents := of(c, c.kube.CoreV1().Pods(o.CiliumNamespace))
 	agents.label = configmap.AgentLabel + "=" + configmap.AgentLabelValue
@@ -71,15 +72,27 @@ func (w *world) feeds() []*feed {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, f := range w.sources {
-		list = append(list, f)
+		list = append(list, f.feed)
 	}
 	return list
+}
+
+// followed is a feed that can be left again.
+type followed struct {
+	*feed
+	leave context.CancelFunc
 }
 
 // decisive are the feeds that decide what the list must be. While one of them was never read nothing is written, because
 // what cannot be read is not what is not there.
 func (w *world) decisive() []*feed {
-	return []*feed{w.plugin, w.status, w.config, w.list, w.daemonSet}
+	list := []*feed{w.plugin, w.status, w.config, w.list, w.daemonSet}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range w.sources {
+		list = append(list, f.feed)
+	}
+	return list
 }
 
 // unread returns the first decisive feed that was never read.
@@ -130,60 +143,69 @@ func errorText(err error) string {
 	return "the API server does not answer"
 }
 
-// follow starts a feed for every ConfigMap that the sources name beyond cilium-config, and reports whether all were read.
-func (w *world) follow(sources configmap.Sources) bool {
-	ready := true
+// follow starts a feed for every ConfigMap that the sources name beyond cilium-config, and leaves those that they no longer
+// name. What they name wrongly is for Check to report.
+func (w *world) follow() {
+	daemonSet, _ := one[*appsv1.DaemonSet](w.daemonSet)
+	sources, err := configmap.ParseSources(daemonSet, w.options.CiliumNamespace)
+	if err != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	named := map[configmap.Source]bool{}
 	for _, s := range sources.Order {
 		if s.Kind != configmap.SourceConfigMap || s.Namespace == w.options.CiliumNamespace && s.Name == configmap.DefaultConfigName {
 			continue
 		}
-		w.mu.Lock()
-		f, found := w.sources[s]
-		if !found {
-			maps := of(w.clients, w.clients.kube.CoreV1().ConfigMaps(s.Namespace))
-			f = newFeed(s.String(), &corev1.ConfigMap{}, named(maps, s.Name), nil)
-			f.subscribe(w.changed)
-			w.sources[s] = f
+		named[s] = true
+		if w.sources[s] != nil {
+			continue
 		}
-		w.mu.Unlock()
-		if !found {
-			w.run(f)
-		}
-		synced, _ := f.state()
-		ready = ready && synced
+		maps := of(w.clients, w.clients.kube.CoreV1().ConfigMaps(s.Namespace))
+		f := newFeed(s.String(), &corev1.ConfigMap{}, withName(maps, s.Name), nil)
+		f.subscribe(w.changed)
+		ctx, leave := context.WithCancel(w.ctx)
+		w.sources[s] = &followed{f, leave}
+		w.run(ctx, f)
 	}
-	return ready
+	for s, f := range w.sources {
+		if !named[s] {
+			f.leave()
+			delete(w.sources, s)
+		}
+	}
 }
 
 // start runs every feed until the context ends, and calls changed after each change.
 func (w *world) start(ctx context.Context, changed func()) (wait func()) {
 	var group sync.WaitGroup
-	w.changed = changed
-	w.run = func(f *feed) { group.Go(func() { f.run(ctx) }) }
+	w.ctx, w.changed = ctx, changed
+	w.run = func(ctx context.Context, f *feed) { group.Go(func() { f.run(ctx) }) }
 	for _, f := range w.feeds() {
 		f.subscribe(changed)
-		w.run(f)
+		w.run(ctx, f)
 	}
 	return group.Wait
 }
 
-// cilium is the installation as seen now.
+// cilium is the installation as seen now, with what can decide the list.
 func (w *world) cilium() *configmap.Cilium {
-	c := &configmap.Cilium{Namespace: w.options.CiliumNamespace, ConfigMaps: all[*corev1.ConfigMap](w.config)}
+	c := &configmap.Cilium{Namespace: w.options.CiliumNamespace, ConfigMaps: all[*corev1.ConfigMap](w.config),
+		NodeConfigs: all[*ciliumv2.CiliumNodeConfig](w.nodeConfigs)}
 	w.mu.Lock()
 	for _, f := range w.sources {
-		c.ConfigMaps = append(c.ConfigMaps, all[*corev1.ConfigMap](f)...)
+		c.ConfigMaps = append(c.ConfigMaps, all[*corev1.ConfigMap](f.feed)...)
 	}
 	w.mu.Unlock()
 	c.DaemonSet, _ = one[*appsv1.DaemonSet](w.daemonSet)
 	return c
 }
 
-// everything is the installation with its nodes, which only findings need.
+// everything is the installation with its nodes, operator and agents, which only findings need.
 func (w *world) everything() *configmap.Cilium {
 	c := w.cilium()
 	c.Operator, _ = one[*appsv1.Deployment](w.operator)
-	c.NodeConfigs = all[*ciliumv2.CiliumNodeConfig](w.nodeConfigs)
 	c.Nodes = []configmap.Node{}
 	if synced, _ := w.nodes.state(); !synced {
 		c.Nodes = nil

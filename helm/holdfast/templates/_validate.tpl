@@ -36,6 +36,9 @@
 
 {{- define "holdfast.validateEntry" -}}
 {{- $p := .Values.plugin -}}
+{{- if eq (toString $p.entry.type) "cilium-cni" -}}
+{{- fail "plugin.entry is the plugin that follows Cilium's and its type is \"cilium-cni\": give the other plugin's type" -}}
+{{- end -}}
 {{- if eq (toString $p.entry.type) "holdfast-cni" -}}
 {{- fail "plugin.entry is for another vendor's plugin and its type is \"holdfast-cni\": remove plugin.entry and set plugin.resolvers and its neighbours instead" -}}
 {{- end -}}
