@@ -17,26 +17,29 @@ test: ## run every check and test; NOSKIP=1 fails where one was skipped
 e2e_kubeconfig = $(if $(filter command line,$(origin KUBECONFIG)),$(KUBECONFIG))
 
 e2e: ## run the specs on kind clusters; FOCUS=text for some, KUBECONFIG=file for a cluster of yours
-	@E2E_KUBECONFIG='$(e2e_kubeconfig)' FOCUS='$(FOCUS)' hack/e2e.sh
+	@E2E_KUBECONFIG='$(e2e_kubeconfig)' hack/e2e.sh
 
 e2e-full: ## the same with all campaigns and every network; takes an hour or more
-	@FOCUS='$(FOCUS)' LABELS='smoke || ci || full' hack/e2e.sh
+	@LABELS='smoke || ci || full' hack/e2e.sh
 
-kind-up: bin/kind ## make a kind cluster with NET=cilium (or another: see kind/README.md); NODES=2, FLAGS=
-	@bin/kind up $(if $(NODES),-nodes $(NODES)) $(FLAGS) $(NET)
+kind-up: bin/kind ## make a kind cluster with NET=cilium (or another: see kind/README.md); NAME=, NODES=2, FLAGS=
+	@bin/kind up $(kind_name) $(if $(NODES),-nodes $(NODES)) $(FLAGS) $(or $(NET),cilium)
 
 kind-load: bin/kind ## bring IMAGE onto every node of it
-	@bin/kind load $(IMAGE)
+	@bin/kind load $(kind_name) $(or $(IMAGE),$(error IMAGE= is missing: make kind-load IMAGE=name:tag))
 
 kind-down: bin/kind ## remove it, and everything it made on this machine
-	@bin/kind down
+	@bin/kind down $(kind_name)
+
+kind_name = $(if $(NAME),-name $(NAME))
 
 .PHONY: bin/kind
 bin/kind:
 	@CGO_ENABLED=0 go build -trimpath -o bin/kind ./kind
 
 image: build ## build the product's image from the Dockerfile, as holdfast:dev, with no registry
-	docker build --tag holdfast:dev .
+	@docker version > /dev/null 2>&1 || { echo 'image: no Docker answers; start it, or make kind-up and then eval "$$(bin/kind env)"' >&2; exit 1; }
+	DOCKER_BUILDKIT=0 docker build --tag holdfast:dev .
 
 lint: ## vet, staticcheck and shellcheck
 	@hack/lint.sh
@@ -45,7 +48,7 @@ generate: ## rewrite golden files and generated documents
 	go test ./chaining ./configmap ./helm ./watcher/node ./cmd/holdfast -update
 
 build: ## build the binaries into bin/
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...
+	CGO_ENABLED=0 GOOS=linux go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...
 
 bench-watcher: ## measure the watcher; exits 1 on a missed goal
 	@hack/assets.sh > /dev/null

@@ -44,23 +44,34 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, func() {
 	}, NodeTimeout(20*time.Minute))
 	AfterEach(func(ctx SpecContext) { collectOnFailure(ctx, l) }, NodeTimeout(5*time.Minute))
 
+	// installed installs the chart, if no earlier spec did, and waits for Cilium: so each spec can run alone.
+	installed := func(ctx context.Context) {
+		GinkgoHelper()
+		if _, err := list(ctx, l); err == nil {
+			return
+		}
+		install(ctx, l, nodes[0].Name, digest, nil)
+		Eventually(agents).WithContext(ctx).WithArguments(l).Should(And(HaveLen(len(nodes)), HaveEach(Satisfy(ready))))
+	}
+
 	It("C1: hangs while the ConfigMap does not exist", Label(smoke), func(ctx SpecContext) {
 		Eventually(agents).WithContext(ctx).WithArguments(l).Should(And(HaveLen(len(nodes)), HaveEach(HaveField("Status.Phase", corev1.PodPending))))
-		Eventually(func() []string { return eventNotes(ctx, l, ciliums) }).WithContext(ctx).Should(ContainElement(ContainSubstring(
+		Eventually(eventNotes).WithContext(ctx).WithArguments(l, ciliums).Should(ContainElement(ContainSubstring(
 			`configmap "holdfast-cni-config" not found`)))
 		Consistently(agents, "5s").WithContext(ctx).WithArguments(l).Should(HaveEach(HaveField("Status.Phase", corev1.PodPending)))
 	}, SpecTimeout(25*time.Minute)) // the cluster is made in it
 
 	It("C1: starts once the watcher, a pod of the chart, has made it", Label(smoke), func(ctx SpecContext) {
 		began := time.Now()
-		install(ctx, l, nodes[0].Name, digest, nil)
-		Eventually(agents).WithContext(ctx).WithArguments(l).Should(And(HaveLen(len(nodes)), HaveEach(Satisfy(ready))))
+		installed(ctx)
 		report("from the chart's installation to every agent Ready: %s", time.Since(began).Round(time.Second))
 		Eventually(notReady).WithContext(ctx).WithArguments(l).Should(BeEmpty())
 	}, SpecTimeout(5*time.Minute))
 
 	It("C1: writes exactly the list that the watcher made, on every node, and the runtime has loaded it", Label(smoke), func(ctx SpecContext) {
-		want := list(ctx, l)
+		installed(ctx)
+		want, err := list(ctx, l)
+		Expect(err).NotTo(HaveOccurred())
 		for _, node := range nodes {
 			Eventually(node.Read).WithContext(ctx).WithArguments(lab.ConfDir + "/05-cilium.conflist").Should(Equal(want))
 			plugins, status, err := node.Loaded(ctx)
@@ -73,6 +84,7 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, func() {
 	}, SpecTimeout(2*time.Minute))
 
 	It("pods on two nodes talk by Service name through the chain", Label(smoke), func(ctx SpecContext) {
+		installed(ctx)
 		servePods(ctx, l, nodes, "talk")
 		for _, node := range nodes {
 			Eventually(l.Exec).WithContext(ctx).WithArguments("talk", "pod-"+node.Name, "/probe", "get", "http://talk.talk.svc.cluster.local:8080/").
@@ -82,7 +94,7 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, func() {
 		By("being refused by the plugin where they are governed, and nowhere else")
 		_, err := l.Kube.CoreV1().Pods("talk").Create(ctx, servePod("governed", nodes[1].Name, map[string]string{"holdfast.dev/governed": "true"}), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(func() []string { return eventNotes(ctx, l, "talk") }).WithContext(ctx).Should(ContainElement(ContainSubstring("holdfast-cni: pod talk/governed is governed")))
+		Eventually(eventNotes).WithContext(ctx).WithArguments(l, "talk").Should(ContainElement(ContainSubstring("holdfast-cni: pod talk/governed is governed")))
 		Expect(l.Kube.CoreV1().Pods("talk").Delete(ctx, "governed", metav1.DeleteOptions{})).To(Succeed())
 		Eventually(func() error {
 			_, err := l.Kube.CoreV1().Pods("talk").Get(ctx, "governed", metav1.GetOptions{})
@@ -91,8 +103,13 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, func() {
 	}, SpecTimeout(4*time.Minute))
 
 	It("C4: the socket LB finding says what the agent says", Label(smoke), func(ctx SpecContext) {
+		installed(ctx)
 		coverage := func() string {
-			for _, pod := range agents(ctx, l) {
+			pods, err := agents(ctx, l)
+			if err != nil {
+				return err.Error()
+			}
+			for _, pod := range pods {
 				out, err := l.Exec(ctx, ciliums, pod.Name, "cilium-dbg", "status", "--verbose")
 				if err != nil {
 					return err.Error()
@@ -122,27 +139,35 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, func() {
 	}, SpecTimeout(5*time.Minute))
 
 	It("C6: a changed plugin.json reaches Cilium's source file at once with fast sync", Label(smoke), func(ctx SpecContext) {
+		installed(ctx)
 		report("changed plugin.json to Cilium's source file on every node, with fast sync: %s", changeReaches(ctx, l, nodes, "10.96.0.11"))
 		Eventually(asked).WithContext(ctx).WithArguments(l).Should(HaveEach(Equal(listDigest(ctx, l))))
 	}, SpecTimeout(4*time.Minute))
 
 	It("C6: and within the kubelet's sync period without", Label(ci), func(ctx SpecContext) {
+		installed(ctx)
 		upgrade(ctx, l, nodes[0].Name, digest, map[string]any{
 			"plugin":   map[string]any{"resolvers": []any{"10.96.0.11"}},
 			"fastSync": map[string]any{"enabled": false, "policy": false},
 		})
 		Eventually(watchersOf).WithContext(ctx).WithArguments(l).Should(And(HaveLen(1), HaveEach(And(
 			HaveField("Spec.Containers", HaveEach(HaveField("Args", ContainElement("--fast-sync=false")))), Satisfy(ready)))))
-		before := asked(ctx, l)
+		before, err := asked(ctx, l)
+		Expect(err).NotTo(HaveOccurred())
 		report("the same without fast sync: %s", changeReaches(ctx, l, nodes, "10.96.0.10"))
 		Expect(asked(ctx, l)).To(Equal(before), "the pods are left alone")
 	}, SpecTimeout(6*time.Minute))
 
 	DescribeTable("pods live on when a process of the node is killed", Label(ci), func(ctx SpecContext, process string) {
+		installed(ctx)
+		servePods(ctx, l, nodes, "talk")
 		node := nodes[1]
 		before := restarts(ctx, l, "talk")
+		process15 := process[:min(15, len(process))]
+		pid, err := node.Run(ctx, "pgrep", "-o", "-x", process15)
+		Expect(err).NotTo(HaveOccurred())
 		Expect(node.Kill(ctx, process)).To(Succeed())
-		Eventually(func() error { _, err := node.Run(ctx, "pgrep", "-x", process); return err }).WithContext(ctx).Should(Succeed(), "it comes back")
+		Eventually(node.Run).WithContext(ctx).WithArguments("pgrep", "-o", "-x", process15).ShouldNot(Equal(pid), "another one comes")
 		Eventually(notReady).WithContext(ctx).WithArguments(l).Should(BeEmpty())
 		Eventually(agents).WithContext(ctx).WithArguments(l).Should(HaveEach(Satisfy(ready)))
 		Expect(restarts(ctx, l, "talk")).To(Equal(before), "running pods are left alone")
@@ -150,7 +175,7 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, func() {
 
 		By("starting a new pod on it")
 		name := fmt.Sprintf("after-%s", process)
-		_, err := l.Kube.CoreV1().Pods("talk").Create(ctx, servePod(name, node.Name, nil), metav1.CreateOptions{})
+		_, err = l.Kube.CoreV1().Pods("talk").Create(ctx, servePod(name, node.Name, nil), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(podReady).WithContext(ctx).WithArguments(l, "talk", name).Should(BeTrue())
 	},
@@ -160,6 +185,7 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, func() {
 	)
 
 	It("C9: helm uninstall leaves Cilium its own entry, and Cilium able to start", Label(ci), func(ctx SpecContext) {
+		installed(ctx)
 		Expect(helm.Uninstall(ctx, l.Config, helm.ReleaseOptions{Release: "holdfast", Namespace: ours})).To(Succeed())
 		Expect(list(ctx, l)).To(And(ContainSubstring("cilium-cni"), Not(ContainSubstring("holdfast-cni"))))
 		restartAgents(ctx, l, len(nodes))

@@ -11,6 +11,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/holdfast-cni/holdfast/e2e/lab"
 )
@@ -36,21 +38,59 @@ var _ = describe("faults", Ordered, Label(full), func() {
 		return fmt.Sprint(said, err)
 	}
 
-	It("fill the CNI directory", func(ctx SpecContext) {
+	// A pod that has the directory mounted, as an agent's has, must meet the faults too.
+	inPod := func(ctx context.Context) error {
+		_, err := node.Shell(ctx, `pid=$(crictl inspect --output go-template --template '{{.info.pid}}' $(crictl ps --quiet --name conf))
+head -c 8192 /dev/zero > /proc/$pid/root/conf/.e2e; rm /proc/$pid/root/conf/.e2e`)
+		return err
+	}
+
+	It("fill the CNI directory, for the node and for a pod", func(ctx SpecContext) {
+		Expect(node.SmallConf(ctx)).To(Succeed())
+		pod := servePod("conf", node.Name, nil)
+		pod.Spec.Containers[0].Name = "conf"
+		pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "conf", MountPath: "/conf"}}
+		pod.Spec.Volumes = []corev1.Volume{{Name: "conf", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: lab.ConfDir}}}}
+		Eventually(func() error {
+			_, err := l.Kube.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
+			return err
+		}).WithContext(ctx).Should(Succeed())
+		Eventually(podReady).WithContext(ctx).WithArguments(l, "default", "conf").Should(BeTrue())
+		Expect(inPod(ctx)).To(Succeed())
 		undo, err := node.FillConf(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(touch(ctx)).To(MatchError(ContainSubstring("No space left")))
+		Expect(inPod(ctx)).To(MatchError(ContainSubstring("No space left")))
 		Expect(undo(ctx)).To(Succeed())
 		Expect(touch(ctx)).To(Succeed())
+		Expect(inPod(ctx)).To(Succeed())
 	}, SpecTimeout(25*time.Minute))
 
-	It("make the CNI directory read-only", func(ctx SpecContext) {
+	It("make the CNI directory read-only, for the node and for a pod", func(ctx SpecContext) {
 		undo, err := node.ReadOnlyConf(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(touch(ctx)).To(MatchError(ContainSubstring("Read-only file system")))
+		Expect(inPod(ctx)).To(MatchError(ContainSubstring("Read-only file system")))
 		Expect(undo(ctx)).To(Succeed())
 		Expect(touch(ctx)).To(Succeed())
 	}, SpecTimeout(time.Minute))
+
+	It("restart a unit, and hold a DaemonSet's pods back until they may start", func(ctx SpecContext) {
+		Expect(node.Restart(ctx, "containerd")).To(Succeed())
+		proxies := func() (int, error) {
+			pods, err := l.Kube.CoreV1().Pods(ciliums).List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=kube-proxy"})
+			if err != nil {
+				return 0, err
+			}
+			return len(pods.Items), nil
+		}
+		Eventually(proxies).WithContext(ctx).Should(Equal(2))
+		release, err := l.HoldPods(ctx, ciliums, "kube-proxy")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(proxies).WithContext(ctx).Should(BeZero())
+		Expect(release(ctx)).To(Succeed())
+		Eventually(proxies).WithContext(ctx).Should(Equal(2))
+	}, SpecTimeout(4*time.Minute))
 
 	It("cut a node off from the API server", func(ctx SpecContext) {
 		ask := func() error {

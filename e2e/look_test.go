@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -62,51 +63,56 @@ func upgrade(ctx context.Context, l *lab.Lab, controlPlane, digest string, more 
 }
 
 // list is what Cilium reads.
-func list(ctx context.Context, l *lab.Lab) string {
-	GinkgoHelper()
+func list(ctx context.Context, l *lab.Lab) (string, error) {
 	cm, err := l.Kube.CoreV1().ConfigMaps(ciliums).Get(ctx, configmap.DefaultConfigMap, metav1.GetOptions{})
-	Expect(err).NotTo(HaveOccurred())
-	return cm.Data[configmap.DefaultKey]
+	if err != nil {
+		return "", err
+	}
+	return cm.Data[configmap.DefaultKey], nil
 }
 
 // findings are what the watcher reports.
-func findings(ctx context.Context, l *lab.Lab) []configmap.Finding {
-	GinkgoHelper()
+func findings(ctx context.Context, l *lab.Lab) ([]configmap.Finding, error) {
 	cm, err := l.Kube.CoreV1().ConfigMaps(ours).Get(ctx, watcher.StatusName("holdfast"), metav1.GetOptions{})
-	Expect(err).NotTo(HaveOccurred())
+	if err != nil {
+		return nil, err
+	}
 	var all []configmap.Finding
-	Expect(yaml.Unmarshal([]byte(cm.Data["findings"]), &all)).To(Succeed())
-	return all
+	return all, yaml.Unmarshal([]byte(cm.Data["findings"]), &all)
 }
 
 // asked are the digests of the lists that the agents' pods were asked to sync.
-func asked(ctx context.Context, l *lab.Lab) []string {
-	GinkgoHelper()
+func asked(ctx context.Context, l *lab.Lab) ([]string, error) {
+	pods, err := agents(ctx, l)
 	var digests []string
-	for _, pod := range agents(ctx, l) {
+	for _, pod := range pods {
 		digests = append(digests, pod.Annotations[watcher.SyncAnnotation])
 	}
-	return digests
+	return digests, err
 }
 
 func listDigest(ctx context.Context, l *lab.Lab) string {
 	GinkgoHelper()
-	return configmap.Digest([]byte(list(ctx, l)))
+	text, err := list(ctx, l)
+	Expect(err).NotTo(HaveOccurred())
+	return configmap.Digest([]byte(text))
 }
 
 // watchersOf are the watcher's pods.
-func watchersOf(ctx context.Context, l *lab.Lab) []corev1.Pod {
-	GinkgoHelper()
+func watchersOf(ctx context.Context, l *lab.Lab) ([]corev1.Pod, error) {
 	pods, err := l.Kube.CoreV1().Pods(ours).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=watcher"})
-	Expect(err).NotTo(HaveOccurred())
-	return pods.Items
+	if err != nil {
+		return nil, err
+	}
+	return pods.Items, nil
 }
 
-func agents(ctx context.Context, l *lab.Lab) []corev1.Pod {
-	GinkgoHelper()
+func agents(ctx context.Context, l *lab.Lab) ([]corev1.Pod, error) {
 	pods, err := l.Kube.CoreV1().Pods(ciliums).List(ctx, metav1.ListOptions{LabelSelector: configmap.AgentLabel + "=" + configmap.AgentLabelValue})
-	Expect(err).NotTo(HaveOccurred())
-	return pods.Items
+	if err != nil {
+		return nil, err
+	}
+	return pods.Items, nil
 }
 
 func ready(pod corev1.Pod) bool {
@@ -121,11 +127,12 @@ func podReady(ctx context.Context, l *lab.Lab, namespace, name string) bool {
 }
 
 // notReady lists the nodes that are not Ready.
-func notReady(ctx context.Context, l *lab.Lab) []string {
-	GinkgoHelper()
+func notReady(ctx context.Context, l *lab.Lab) ([]string, error) {
 	nodes, err := l.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	Expect(err).NotTo(HaveOccurred())
-	var names []string
+	if err != nil {
+		return nil, err
+	}
+	names := []string{}
 	for _, n := range nodes.Items {
 		if !slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
@@ -133,18 +140,19 @@ func notReady(ctx context.Context, l *lab.Lab) []string {
 			names = append(names, n.Name)
 		}
 	}
-	return names
+	return names, nil
 }
 
-func eventNotes(ctx context.Context, l *lab.Lab, namespace string) []string {
-	GinkgoHelper()
+func eventNotes(ctx context.Context, l *lab.Lab, namespace string) ([]string, error) {
 	events, err := l.Kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{})
-	Expect(err).NotTo(HaveOccurred())
+	if err != nil {
+		return nil, err
+	}
 	var notes []string
 	for _, e := range events.Items {
 		notes = append(notes, e.Message)
 	}
-	return notes
+	return notes, nil
 }
 
 // restarts counts the restarts of each pod's containers.
@@ -180,6 +188,9 @@ func servePod(name, node string, annotations map[string]string) *corev1.Pod {
 func servePods(ctx context.Context, l *lab.Lab, nodes []*lab.Node, name string) {
 	GinkgoHelper()
 	_, err := l.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return // an earlier spec made it
+	}
 	Expect(err).NotTo(HaveOccurred())
 	_, err = l.Kube.CoreV1().Services(name).Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: 8080}}}}, metav1.CreateOptions{})
@@ -208,7 +219,9 @@ func setHostOnly(ctx context.Context, l *lab.Lab, value string) {
 func restartAgents(ctx context.Context, l *lab.Lab, count int) {
 	GinkgoHelper()
 	began := metav1.NewTime(time.Now().Truncate(time.Second))
-	for _, pod := range agents(ctx, l) {
+	pods, err := agents(ctx, l)
+	Expect(err).NotTo(HaveOccurred())
+	for _, pod := range pods {
 		Expect(l.Kube.CoreV1().Pods(ciliums).Delete(ctx, pod.Name, metav1.DeleteOptions{})).To(Succeed())
 	}
 	fresh := func(pod corev1.Pod) bool { return !pod.CreationTimestamp.Before(&began) && ready(pod) }

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 var _ = describe("every network that kind-up knows", Label(full), func() {
 	DescribeTable("carries pods that talk by Service name on two nodes", func(ctx SpecContext, network string, flags ...string) {
 		l := makeLab(ctx, lab.Options{Name: "e2e-net", Net: network, Flags: flags})
+		DeferCleanup(func(ctx context.Context) { collectOnFailure(ctx, l) })
 		if network == "late" {
 			Expect(notReady(ctx, l)).NotTo(BeEmpty())
 			Expect(l.Network(ctx, "ptp")).To(Succeed())

@@ -43,7 +43,7 @@ func makeLab(ctx context.Context, o lab.Options) *lab.Lab {
 			report("cluster %s, flags %v: memory of its nodes at the end: %s", o.Name, o.Flags, memory)
 		}
 		if os.Getenv("E2E_KEEP") != "" {
-			GinkgoWriter.Printf("cluster %s is kept; make kind-down removes it\n", o.Name)
+			GinkgoWriter.Printf("cluster %s is kept; make kind-down NAME=%s removes it\n", o.Name, o.Name)
 			return
 		}
 		Expect(l.Down(ctx)).To(Succeed())

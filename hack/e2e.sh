@@ -3,7 +3,10 @@
 #
 #   LABELS='smoke || ci'   which specs; by default smoke where third-party binaries still have to be built, else also ci
 #   FOCUS='text'           only the specs whose names match
-#   E2E_KUBECONFIG=FILE    only the specs that need nothing but a kubeconfig, on that cluster
+#   E2E_KUBECONFIG=FILE    only the specs that need nothing but a kubeconfig, on that cluster: they install the chart there,
+#                          take its list over and give everything back
+#   E2E_ARTIFACTS=FOLDER   where logs and states go when a spec fails; holdfast-e2e in the temporary folder by default
+#   E2E_KEEP=1             leaves the clusters; bin/kind down -name NAME removes one
 #   NOSKIP=1               fails if a spec was skipped
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -22,6 +25,8 @@ machine() {
 
 if [[ -n ${E2E_KUBECONFIG:-} ]]; then
 	labels=${LABELS:-smoke}
+	E2E_KUBECONFIG=$(realpath "$E2E_KUBECONFIG")
+	export E2E_KUBECONFIG
 elif mapfile -t parts < <(hack/parts.sh --list | awk '{ print $1 }') && hack/parts.sh --cached "${parts[@]}" > /dev/null 2>&1; then
 	labels=${LABELS:-smoke || ci}
 else
@@ -31,19 +36,28 @@ fi
 arguments=(-ginkgo.v -ginkgo.no-color -ginkgo.fail-on-empty "-ginkgo.label-filter=$labels")
 [[ -z ${FOCUS:-} ]] || arguments+=("-ginkgo.focus=$FOCUS")
 
+if [[ -z ${E2E_KUBECONFIG:-} ]]; then
+	# What has to be built, or pulled, is there before any spec's time runs.
+	hack/parts.sh kind kubectl helm > /dev/null
+	go run ./kind image
+fi
 before=$(machine || true)
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 say "specs: $labels"
 status=0
-go test -tags e2e -count=1 -timeout 80m -v ./e2e "${arguments[@]}" > >(tee "$log" | grep --line-buffered -E '^(•|S |figure:|ok|FAIL|---|(passed|failed|timedout|panicked|interrupted) |[0-9]+ passed)|\[(FAILED|TIMEDOUT|PANICKED)\]|^  (kind|parts|image):') 2>&1 || status=$?
+trap : INT TERM # the specs clean up after themselves first
+go test -tags e2e -count=1 -timeout 0 -v ./e2e -ginkgo.timeout=4h "${arguments[@]}" > >(
+	trap '' INT TERM # and are heard until then
+	tee "$log" | grep --line-buffered -E '^(•|S |figure:|ok|FAIL|---|(passed|failed|timedout|panicked|interrupted) |[0-9]+ passed)|\[(FAILED|TIMEDOUT|PANICKED)\]|^  (kind|parts|image):'
+) 2>&1 || status=$?
 wait
 if [[ $status -ne 0 ]]; then
 	tail -n 150 "$log" >&2
 	exit "$status"
 fi
 after=$(machine || true)
-if [[ $before != "$after" ]]; then
+if [[ -z ${E2E_KUBECONFIG:-} && $before != "$after" ]]; then
 	say "the machine is not as it was:"
 	diff <(printf '%s\n' "$before") <(printf '%s\n' "$after") >&2 || true
 	exit 1

@@ -75,7 +75,7 @@ func (c *cluster) validate() error {
 		}
 	}
 	if exists(c.file()) {
-		return fmt.Errorf("the cluster %q is there already, perhaps left by a run that was killed: make kind-down removes it", c.Name)
+		return fmt.Errorf("the cluster %q is there already, perhaps left by a run that was killed: make kind-down NAME=%s removes it", c.Name, c.Name)
 	}
 	if c.port != 0 {
 		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", c.port))

@@ -15,7 +15,7 @@ var states = map[string]string{
 	"crictl.txt":     `crictl info; crictl pods; crictl ps --all`,
 	"containerd.log": `journalctl --no-pager --unit containerd`,
 	"kubelet.log":    `journalctl --no-pager --unit kubelet`,
-	"nftables.txt":   `for p in $(crictl inspectp --output go-template --template '{{.info.pid}}' $(crictl pods --quiet) 2>/dev/null); do echo "== $p"; nsenter --target "$p" --net nft list ruleset; done`,
+	"nftables.txt":   `for p in $(crictl pods --quiet); do crictl inspectp "$p" | jq -r '"== " + .status.metadata.namespace + "/" + .status.metadata.name'; nsenter --target "$(crictl inspectp "$p" | jq .info.pid)" --net nft list ruleset; done 2>&1`,
 	"network.txt":    `ip address; ip route; ip -6 route`,
 	"pods.log":       `for f in /var/log/pods/*/*/*.log; do echo "== $f"; tail -n 300 "$f"; done`,
 }

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Kill ends the node's processes of that exact name with SIGKILL, and fails if there is none.
@@ -58,34 +61,63 @@ func (n *Node) StopAPI(ctx context.Context) (start func(context.Context) error, 
 	}, nil
 }
 
-// FillConf leaves no room in the CNI configuration directory; the returned function gives it back. A small file system
-// lies over the directory meanwhile, with the same files in it.
+// SmallConf makes the CNI configuration directory a small file system of its own, with the same files in it, and restarts
+// the runtime, which then watches that. Pods that are started after it meet what FillConf and ReadOnlyConf do to it.
+func (n *Node) SmallConf(ctx context.Context) error {
+	_, err := n.Run(ctx, "sh", "-ec", `mountpoint -q "$1" && exit
+rm -rf /run/conf; cp -a "$1" /run/conf
+mount -t tmpfs -o size=256k,mode=0755 tmpfs "$1"; cp -a /run/conf/. "$1/"
+systemctl restart containerd`, "sh", ConfDir)
+	return err
+}
+
+// FillConf leaves no room in the CNI configuration directory, for anybody; the returned function gives it back.
 func (n *Node) FillConf(ctx context.Context) (undo func(context.Context) error, err error) {
-	return n.overConf(ctx, `mount -t tmpfs -o size=64k,mode=0700 tmpfs "$1"; cp -a "$2/." "$1/"; dd if=/dev/zero of="$1/.full" bs=4k 2>/dev/null || true`)
+	if err := n.SmallConf(ctx); err != nil {
+		return nil, err
+	}
+	return n.doUndo(ctx, `dd if=/dev/zero of="$1/.full" bs=4k 2> /dev/null || true`, `rm "$1/.full"`)
 }
 
-// ReadOnlyConf makes the CNI configuration directory read-only; the returned function undoes it.
+// ReadOnlyConf makes the CNI configuration directory read-only, for anybody; the returned function undoes it.
 func (n *Node) ReadOnlyConf(ctx context.Context) (undo func(context.Context) error, err error) {
-	return n.overConf(ctx, `mount --bind "$1" "$1"; mount -o remount,bind,ro "$1"`)
+	if err := n.SmallConf(ctx); err != nil {
+		return nil, err
+	}
+	return n.doUndo(ctx, `mount -o remount,ro "$1"`, `mount -o remount,rw "$1"`)
 }
 
-func (n *Node) overConf(ctx context.Context, script string) (func(context.Context) error, error) {
-	const copyOf = "/run/conf-before"
-	script = `rm -rf "$2"; cp -a "$1" "$2"; ` + script
-	if _, err := n.Run(ctx, "sh", "-ec", script, "sh", ConfDir, copyOf); err != nil {
+func (n *Node) doUndo(ctx context.Context, do, undo string) (func(context.Context) error, error) {
+	if _, err := n.Run(ctx, "sh", "-ec", do, "sh", ConfDir); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
-		_, err := n.Run(ctx, "umount", ConfDir)
+		_, err := n.Run(ctx, "sh", "-ec", undo, "sh", ConfDir)
 		return err
 	}, nil
 }
 
-// CutAPI drops the node's own traffic to the API server; the returned function lets it through again.
+// HoldPods takes a DaemonSet's pods off every node until the returned function lets them start again: with it a test
+// chooses the order in which Cilium's pods and ours come after a reboot.
+func (l *Lab) HoldPods(ctx context.Context, namespace, daemonSet string) (release func(context.Context) error, err error) {
+	patch := func(ctx context.Context, value string) error {
+		body := fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeSelector":{"e2e/held":%s}}}}}`, value)
+		_, err := l.Kube.AppsV1().DaemonSets(namespace).Patch(ctx, daemonSet, types.MergePatchType, []byte(body), metav1.PatchOptions{})
+		return err
+	}
+	if err := patch(ctx, `"true"`); err != nil {
+		return nil, fmt.Errorf("hold DaemonSet %s/%s: %w", namespace, daemonSet, err)
+	}
+	return func(ctx context.Context) error { return patch(ctx, "null") }, nil
+}
+
+// CutAPI drops the traffic of the node and its pods to the API server; the returned function lets it through again.
 func (n *Node) CutAPI(ctx context.Context) (undo func(context.Context) error, err error) {
 	rules := `add table inet e2e_cut
 add chain inet e2e_cut out { type filter hook output priority -150; }
 add rule inet e2e_cut out tcp dport 6443 drop
+add chain inet e2e_cut forward { type filter hook forward priority -150; }
+add rule inet e2e_cut forward tcp dport 6443 drop
 `
 	if _, err := n.lab.feed(ctx, strings.NewReader(rules), "docker", "exec", "-i", n.Name, "nft", "-f", "-"); err != nil {
 		return nil, err

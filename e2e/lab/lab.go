@@ -57,6 +57,11 @@ func Make(ctx context.Context, o Options) (*Lab, error) {
 	}
 	kubeconfig := filepath.Join(l.folder, "kubeconfig")
 	l.env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	if _, err := l.run(ctx, l.kind, "env", "-name", o.Name); err == nil {
+		kind := l.kind
+		l.kind = "" // it is not ours to remove
+		return l, fmt.Errorf("a cluster %q is there already, perhaps left by a run that was killed: %s down -name %s", o.Name, filepath.Base(kind), o.Name)
+	}
 	args := append([]string{"up", "-name", o.Name}, o.Flags...)
 	if _, err := l.run(ctx, l.kind, append(args, o.Net)...); err != nil {
 		return l, err

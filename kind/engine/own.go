@@ -201,12 +201,16 @@ func Stop(folder string) error {
 		return err
 	}
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		for range 100 {
+		if s.Started != startTime(s.PID) {
+			break
+		}
+		// Once: dockerd takes a third SIGTERM for an order to drop everything.
+		if err := syscall.Kill(s.PID, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("end our dockerd, pid %d: %w", s.PID, err)
+		}
+		for range 200 {
 			if s.Started != startTime(s.PID) {
 				break
-			}
-			if err := syscall.Kill(s.PID, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
-				return fmt.Errorf("end our dockerd, pid %d: %w", s.PID, err)
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
