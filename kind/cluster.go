@@ -33,6 +33,8 @@ type cluster struct {
 	Network    bool // this run made Docker's network "kind", so it goes with the cluster
 	// Kubeconfig is the file that kind made for kubectl; empty if there was one, to which it only added a context.
 	Kubeconfig string
+	// Context is kubectl's current one from before, "" for none.
+	Context string
 
 	noTolerations, keep bool
 	configMap           string

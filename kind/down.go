@@ -42,14 +42,27 @@ func (c *cluster) remove(ctx context.Context) error {
 		for _, entry := range []string{"delete-context", "delete-cluster", "delete-user"} {
 			_ = command.Run(command.New(ctx, c.bin["kubectl"], "config", entry, "kind-"+c.Name))
 		}
-		return c.removeKubeconfig()
+		return errors.Join(c.restoreContext(ctx), c.removeKubeconfig())
 	case c.engine == nil:
 		return fmt.Errorf("the engine that cluster %q runs in does not answer: start Docker, then make kind-down again", c.Name)
 	}
 	if _, err := c.kind(ctx, "delete", "cluster", "--name", c.Name); err != nil {
 		return err
 	}
-	return errors.Join(c.removeKubeconfig(), c.removeNetwork(ctx))
+	return errors.Join(c.restoreContext(ctx), c.removeKubeconfig(), c.removeNetwork(ctx))
+}
+
+// restoreContext gives kubectl back the context it had: kind takes it for the new cluster and leaves none behind. What the
+// user chose since then stays.
+func (c *cluster) restoreContext(ctx context.Context) error {
+	if c.Context == "" {
+		return nil
+	}
+	current, _ := command.Output(command.New(ctx, c.bin["kubectl"], "config", "current-context"))
+	if current != "" && current != "kind-"+c.Name {
+		return nil
+	}
+	return command.Run(command.New(ctx, c.bin["kubectl"], "config", "use-context", c.Context))
 }
 
 // findEngine finds the engine of a cluster made earlier; c.engine is nil if it has ended.

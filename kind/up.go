@@ -82,6 +82,8 @@ func (c *cluster) create(ctx context.Context, nodeImage string) error {
 	c.Created, c.Network = true, missing != nil
 	if file := kubeconfig(); !exists(file) {
 		c.Kubeconfig = file
+	} else if current, err := command.Output(command.New(ctx, c.bin["kubectl"], "config", "current-context")); err == nil {
+		c.Context = current
 	}
 	if err := c.save(); err != nil {
 		return err
