@@ -23,9 +23,6 @@ type Expect struct {
 // Check reports what is wrong with the installation, worst first.
 func Check(c *Cilium, expect Expect) []Finding {
 	sources, err := ParseSources(c.DaemonSet, c.Namespace)
-	if err != nil {
-		sources = DefaultSources(c.Namespace)
-	}
 	k := checker{cilium: c, expect: expect, sources: sources, fix: newFixer(c)}
 	if err != nil {
 		k.add(SourceInvalid, Error, sources.Agent.String(), err.Error()+"; its agents do not start",

@@ -66,10 +66,7 @@ type override struct {
 
 // Settings are those that a node without overrides takes.
 func (c *Cilium) Settings() Settings {
-	sources, err := ParseSources(c.DaemonSet, c.Namespace)
-	if err != nil {
-		sources = DefaultSources(c.Namespace) // Check reports it
-	}
+	sources, _ := ParseSources(c.DaemonSet, c.Namespace) // Check reports the error
 	return merge(c.layers(sources, c.overrides(), nil), sources)
 }
 

@@ -16,10 +16,7 @@ type fixer struct {
 }
 
 func newFixer(c *Cilium) fixer {
-	sources, err := ParseSources(c.DaemonSet, c.Namespace)
-	if err != nil {
-		sources = DefaultSources(c.Namespace)
-	}
+	sources, _ := ParseSources(c.DaemonSet, c.Namespace) // Check reports the error
 	f := fixer{namespace: c.Namespace, configNamespace: c.Namespace, configName: DefaultConfigName}
 	for _, s := range sources.Order {
 		if s.Kind == SourceConfigMap {

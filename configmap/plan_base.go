@@ -12,7 +12,9 @@ func (m *maker) readExisting() error {
 		for _, old := range m.Existing.Data {
 			if Digest([]byte(old)) == m.Existing.Annotations[DigestAnnotation] {
 				list, err := chaining.Parse([]byte(old))
-				m.kept = &list
+				if err == nil {
+					m.kept = &list
+				}
 				return err
 			}
 		}

@@ -126,6 +126,12 @@ func TestMakeDecidesWhoseTheConfigMapIs(t *testing.T) {
 			r.Existing.Data[DefaultKey] = foreignList
 			consent(r.Existing)
 		}, Adopted, true, []string{}},
+		"C3 what lies under a former key is no list": {func(r *Request) {
+			r.Existing = written(t, request(t, func(r *Request) { r.Existing = foreign(foreignList); r.Adopt = true }))
+			r.Existing.Data[DefaultKey] = "x"
+			r.Existing.Annotations[DigestAnnotation] = Digest([]byte("x"))
+			r.Cilium = cilium(KeyReadConf, "/tmp/cni-configuration/other")
+		}, Updated, true, []string{}},
 		"a key that can be none": {func(r *Request) { r.Cilium = cilium(KeyReadConf, "/") }, Created, true, []string{}},
 		"a plugin.json that is Cilium's own, later on: the last good list is put back": {func(r *Request) {
 			r.LastGood, r.KnownUID = Make(*r).List, "1"

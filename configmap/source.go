@@ -57,7 +57,7 @@ func DefaultSources(namespace string) Sources {
 
 // ParseSources reads the sources from the agent's DaemonSet: the arguments of its build-config init container, or, where
 // the chart renders none because daemon.configSources is a single ConfigMap, the volume that mounts it. A nil DaemonSet
-// gives the defaults. The error names a source that no agent understands; such an agent does not start.
+// gives the defaults, and so does an error. It names a source that no agent understands; such an agent does not start.
 func ParseSources(ds *appsv1.DaemonSet, namespace string) (Sources, error) {
 	sources := DefaultSources(namespace)
 	if ds == nil {
@@ -80,7 +80,7 @@ func ParseSources(ds *appsv1.DaemonSet, namespace string) (Sources, error) {
 		for _, spec := range order {
 			source, err := parseSource(spec, namespace)
 			if err != nil {
-				return Sources{}, err
+				return DefaultSources(namespace), err
 			}
 			sources.Order = append(sources.Order, source)
 		}

@@ -66,7 +66,7 @@ func (k *keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	switch {
 	case plan.Want == nil:
 	case plan.Cause == configmap.Unchanged:
-		*k.memory = k.memory.of(plan, string(request.Existing.UID))
+		*k.memory = remember(plan, string(request.Existing.UID))
 		o.settled = true
 	default:
 		var delay time.Duration
@@ -150,7 +150,7 @@ func (k *keeper) write(ctx context.Context, existing *corev1.ConfigMap, plan con
 		return 0, fmt.Errorf("apply ConfigMap %s/%s: %w", want.Namespace, want.Name, err)
 	}
 	k.world.list.expect(applied.ResourceVersion)
-	*k.memory = k.memory.of(plan, string(applied.UID))
+	*k.memory = remember(plan, string(applied.UID))
 	if rival != "" {
 		k.rivals.repaired(rival, k.now())
 	}

@@ -63,9 +63,9 @@ func parsed(text string) *chaining.List {
 	return &list
 }
 
-// of remembers a plan whose ConfigMap, with that UID, is in the cluster.
-func (m memory) of(plan configmap.Plan, uid string) memory {
-	m = memory{UID: uid, List: string(plan.List.Bytes())}
+// remember is the memory of a plan whose ConfigMap, with that UID, is in the cluster.
+func remember(plan configmap.Plan, uid string) memory {
+	m := memory{UID: uid, List: string(plan.List.Bytes())}
 	if plan.Base != nil {
 		m.Base = string(plan.Base.Bytes())
 	}
