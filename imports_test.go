@@ -17,7 +17,9 @@ const module = "github.com/holdfast-cni/holdfast/"
 // listed is not allowed.
 var edges = map[string][]string{
 	"chaining":         {},
+	"chaining/store":   {"chaining"},
 	"configmap":        {"chaining"},
+	"lock":             {},
 	"plugin":           {"chaining"},
 	"watcher":          {"watcher", "configmap", "chaining"},
 	"watcher/node":     {"watcher", "configmap", "chaining"},
@@ -31,6 +33,7 @@ var edges = map[string][]string{
 // barred are modules that a package must not depend on, however far away.
 var barred = map[string][]string{
 	"chaining": {"k8s.io", "sigs.k8s.io", "github.com/cilium"},
+	"lock":     {"k8s.io", "sigs.k8s.io", "github.com/cilium", "net/http"},
 	"plugin":   {"k8s.io", "sigs.k8s.io", "github.com/cilium"},
 	"watcher":  {"helm.sh", "github.com/google/nftables"},
 	"cmd":      {"helm.sh", "github.com/onsi"},
@@ -40,8 +43,9 @@ var barred = map[string][]string{
 // barredDirect are packages that a package must not import itself. Cilium's types bring client-go along, but configmap knows
 // nothing of clients, and neither it nor chaining of files.
 var barredDirect = map[string][]string{
-	"chaining":  {"os", "net"},
-	"configmap": {"os", "net", "k8s.io/client-go", "sigs.k8s.io/controller-runtime"},
+	"chaining":       {"os", "net"},
+	"chaining/store": {"net"},
+	"configmap":      {"os", "net", "k8s.io/client-go", "sigs.k8s.io/controller-runtime"},
 	// The host's files come in as an fs.FS.
 	"watcher/node": {"os", "net", "k8s.io/client-go", "sigs.k8s.io/controller-runtime", module + "watcher/cluster"},
 }

@@ -1,0 +1,81 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// Lease is how long a pod may send and receive after a renewal.
+	Lease = 90 * time.Second
+	// RenewEvery is how often the agent renews.
+	RenewEvery = 5 * time.Second
+)
+
+// FirstLease uses up the ticket and lends for d, at least a millisecond, both families: one transaction. It fails with ErrTicketUsed
+// if there was a first lease before, whatever became of it, and with ErrNotLocked.
+func (n *Namespace) FirstLease(d time.Duration) error {
+	ticket := []nftables.SetElement{{Key: familyIPv4.first}}
+	return n.lend("lend a first lease", setTicket, ticket, d, ErrTicketUsed)
+}
+
+// Renew lends for d from now on, at least a millisecond, both families: one transaction that deletes the lease and adds it anew. It
+// never merely adds: that would extend nothing while there is a lease (the kernel keeps an element's timeout), and revive it when
+// there is none. It fails with ErrExpired if the lease has run out or never was, and with ErrNotLocked.
+func (n *Namespace) Renew(d time.Duration) error {
+	return n.lend("renew the lease", setAlive, aliveFor(0), d, ErrExpired)
+}
+
+func (n *Namespace) lend(act, from string, used []nftables.SetElement, d time.Duration, missing error) (err error) {
+	if d < time.Millisecond {
+		return fmt.Errorf("%s in netns %q: for %v: not a millisecond or more, which is the kernel's unit", act, n.path, d)
+	}
+	if err := n.begin(); err != nil {
+		return err
+	}
+	defer func() { err = n.end(act, err) }()
+	t := table()
+	deleted := &nftables.Set{Table: t, Name: from, KeyType: nftables.TypeNFProto}
+	added := &nftables.Set{Table: t, Name: setAlive, KeyType: nftables.TypeNFProto, HasTimeout: true}
+	if err := errors.Join(n.nft.SetDeleteElements(deleted, used), n.nft.SetAddElements(added, aliveFor(d))); err != nil {
+		return err
+	}
+	err = n.nft.Flush()
+	if !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	if locked, lookErr := n.locked(); lookErr != nil {
+		return errors.Join(err, lookErr)
+	} else if !locked {
+		return fmt.Errorf("%w: %w", ErrNotLocked, unix.ENOENT)
+	}
+	return fmt.Errorf("%w: %w", missing, unix.ENOENT)
+}
+
+func aliveFor(d time.Duration) []nftables.SetElement {
+	return []nftables.SetElement{{Key: familyIPv4.first, Timeout: d}, {Key: familyIPv6.first, Timeout: d}}
+}
+
+// Remaining is how long the lease still lasts, of both families the shorter. It fails with ErrExpired if there is none, and with
+// ErrNotLocked.
+func (n *Namespace) Remaining() (left time.Duration, err error) {
+	if err := n.begin(); err != nil {
+		return 0, err
+	}
+	defer func() { err = n.end("read the lease", err) }()
+	elements, err := n.nft.GetSetElements(&nftables.Set{Table: table(), Name: setAlive, KeyType: nftables.TypeNFProto, HasTimeout: true})
+	if errors.Is(err, unix.ENOENT) {
+		return 0, fmt.Errorf("%w: %w", ErrNotLocked, unix.ENOENT)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if len(elements) != 2 {
+		return 0, ErrExpired
+	}
+	return min(elements[0].Expires, elements[1].Expires), nil
+}

@@ -1,0 +1,207 @@
+package lock
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Attributes that golang.org/x/sys does not name: include/uapi/linux/netfilter/nf_tables.h.
+const (
+	chainFlags     = 10 // NFTA_CHAIN_FLAGS
+	flowtableTable = 1  // NFTA_FLOWTABLE_TABLE
+	flowtableName  = 2  // NFTA_FLOWTABLE_NAME
+	setHandle      = 16 // NFTA_SET_HANDLE
+	setType        = 19 // NFTA_SET_TYPE
+	setCount       = 20 // NFTA_SET_COUNT
+
+	dumpInterrupted netlink.HeaderFlags = 0x10 // NLM_F_DUMP_INTR
+)
+
+// readTries bounds how often a reading is begun anew because somebody changed a table meanwhile.
+const readTries = 8
+
+var errChanging = errors.New("the tables change faster than they can be read; try again")
+
+// Record reads what the kernel holds of the lock, all of one generation. It fails with ErrNotLocked.
+func (n *Namespace) Record() (record Record, err error) {
+	if err := n.begin(); err != nil {
+		return Record{}, err
+	}
+	defer func() { err = n.end("read the lock", err) }()
+	return n.read()
+}
+
+// Verify is Record, then Compare: nil, ErrNotLocked, ErrDiffers with the first difference named, or what kept it from knowing.
+func (n *Namespace) Verify(recorded Record) error {
+	kernel, err := n.Record()
+	if err != nil {
+		return err
+	}
+	return wrap(fmt.Sprintf("verify the lock in netns %q", n.path), recorded.Compare(kernel))
+}
+
+func (n *Namespace) read() (Record, error) {
+	for range readTries {
+		before, err := n.generation()
+		if err != nil {
+			return Record{}, err
+		}
+		record, err := n.readOnce()
+		if err != nil && !errors.Is(err, errChanging) {
+			return Record{}, err
+		}
+		after, genErr := n.generation()
+		if genErr != nil {
+			return Record{}, genErr
+		}
+		if err == nil && before == after {
+			return record, nil
+		}
+	}
+	return Record{}, errChanging
+}
+
+// generation counts the transactions of the namespace.
+func (n *Namespace) generation() (uint32, error) {
+	answers, err := n.ask(unix.NFT_MSG_GETGEN, 0)
+	if err != nil {
+		return 0, fmt.Errorf("read the generation: %w", err)
+	}
+	for _, answer := range answers {
+		if id := answer.get(unix.NFTA_GEN_ID); len(id) == 4 {
+			return be32(id), nil
+		}
+	}
+	return 0, errors.New("read the generation: the kernel gave none")
+}
+
+// locked reports whether the table exists.
+func (n *Namespace) locked() (bool, error) {
+	_, err := n.ask(unix.NFT_MSG_GETTABLE, 0, name(unix.NFTA_TABLE_NAME, Table))
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (n *Namespace) readOnce() (Record, error) {
+	var r Record
+	tables, err := n.ask(unix.NFT_MSG_GETTABLE, 0, name(unix.NFTA_TABLE_NAME, Table))
+	if errors.Is(err, unix.ENOENT) {
+		return Record{}, fmt.Errorf("%w: %w", ErrNotLocked, unix.ENOENT)
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("table: %w", err)
+	}
+	for _, t := range tables {
+		r.Flags = be32(t.get(unix.NFTA_TABLE_FLAGS))
+	}
+	var errs [4]error
+	r.Chains, errs[0] = n.readChains()
+	r.Sets, errs[1] = n.readSets()
+	r.Objects, errs[2] = n.readNames(unix.NFT_MSG_GETOBJ, unix.NFTA_OBJ_TABLE, unix.NFTA_OBJ_NAME, unix.NFTA_OBJ_TYPE)
+	r.Flowtables, errs[3] = n.readNames(unix.NFT_MSG_GETFLOWTABLE, flowtableTable, flowtableName, 0)
+	return r, errors.Join(errs[:]...)
+}
+
+func (n *Namespace) readChains() ([]RecordedChain, error) {
+	// The kernel lists chains by family alone.
+	chains, err := n.ask(unix.NFT_MSG_GETCHAIN, netlink.Dump)
+	if err != nil {
+		return nil, fmt.Errorf("chains: %w", err)
+	}
+	rules, err := n.ask(unix.NFT_MSG_GETRULE, netlink.Dump, name(unix.NFTA_RULE_TABLE, Table))
+	if err != nil {
+		return nil, fmt.Errorf("rules: %w", err)
+	}
+	var out []RecordedChain
+	for _, c := range chains {
+		if c.text(unix.NFTA_CHAIN_TABLE) != Table {
+			continue
+		}
+		recorded := RecordedChain{Name: c.text(unix.NFTA_CHAIN_NAME)}
+		recorded.Definition = c.only(unix.NFTA_CHAIN_HOOK, unix.NFTA_CHAIN_POLICY, unix.NFTA_CHAIN_TYPE, chainFlags).bytes()
+		for _, r := range rules {
+			if r.text(unix.NFTA_RULE_TABLE) == Table && r.text(unix.NFTA_RULE_CHAIN) == recorded.Name {
+				recorded.Rules = append(recorded.Rules, RecordedRule{Expressions: maskCounters(r.get(unix.NFTA_RULE_EXPRESSIONS))})
+			}
+		}
+		out = append(out, recorded)
+	}
+	slices.SortFunc(out, func(a, b RecordedChain) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+func (n *Namespace) readSets() ([]RecordedSet, error) {
+	sets, err := n.ask(unix.NFT_MSG_GETSET, netlink.Dump, name(unix.NFTA_SET_TABLE, Table))
+	if err != nil {
+		return nil, fmt.Errorf("sets: %w", err)
+	}
+	var out []RecordedSet
+	for _, s := range sets {
+		recorded := RecordedSet{Name: s.text(unix.NFTA_SET_NAME)}
+		recorded.Definition = s.without(unix.NFTA_SET_TABLE, unix.NFTA_SET_NAME, unix.NFTA_SET_ID, unix.NFTA_SET_PAD,
+			unix.NFTA_SET_USERDATA, setHandle, setType, setCount).bytes()
+		if recorded.Name != setTicket && recorded.Name != setAlive {
+			if recorded.Elements, err = n.readElements(recorded.Name); err != nil {
+				return nil, fmt.Errorf("set %s: %w", recorded.Name, err)
+			}
+		}
+		out = append(out, recorded)
+	}
+	slices.SortFunc(out, func(a, b RecordedSet) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+func (n *Namespace) readElements(set string) ([][]byte, error) {
+	answers, err := n.ask(unix.NFT_MSG_GETSETELEM, netlink.Dump,
+		name(unix.NFTA_SET_ELEM_LIST_TABLE, Table), name(unix.NFTA_SET_ELEM_LIST_SET, set))
+	if err != nil {
+		return nil, err
+	}
+	var out [][]byte
+	for _, answer := range answers {
+		list, err := attributes(answer.get(unix.NFTA_SET_ELEM_LIST_ELEMENTS))
+		if err != nil {
+			return nil, err
+		}
+		for _, element := range list {
+			parts, err := attributes(element.data)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, parts.bytes())
+		}
+	}
+	slices.SortFunc(out, slices.Compare[[]byte])
+	return out, nil
+}
+
+// readNames lists objects of the table: their names and, where a type is asked for, its number.
+func (n *Namespace) readNames(message int, tableAttr, nameAttr, typeAttr uint16) ([]string, error) {
+	answers, err := n.ask(message, netlink.Dump, name(tableAttr, Table))
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) {
+		return nil, nil // a kernel without flowtables holds none
+	}
+	if err != nil {
+		return nil, fmt.Errorf("objects: %w", err)
+	}
+	var out []string
+	for _, answer := range answers {
+		if answer.text(tableAttr) != Table {
+			continue
+		}
+		text := answer.text(nameAttr)
+		if typeAttr != 0 {
+			text = objectText(text, be32(answer.get(typeAttr)))
+		}
+		out = append(out, text)
+	}
+	slices.Sort(out)
+	return out, nil
+}

@@ -1,0 +1,137 @@
+package lock
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// Record is what a kernel holds of a lock, in a form that can be stored as JSON and compared: what was read when the lock was
+// applied, against what is read later. It leaves out what passes: counted packets, handles, and what is in the sets ticket and
+// alive.
+type Record struct {
+	// Flags of the table: 1 would be dormant, that is, without effect.
+	Flags      uint32          `json:"flags"`
+	Sets       []RecordedSet   `json:"sets"`
+	Objects    []string        `json:"objects"`
+	Flowtables []string        `json:"flowtables,omitempty"`
+	Chains     []RecordedChain `json:"chains"`
+}
+
+// RecordedSet is one set: its definition and its elements as the kernel wrote them in netlink.
+type RecordedSet struct {
+	Name       string   `json:"name"`
+	Definition []byte   `json:"definition"`
+	Elements   [][]byte `json:"elements,omitempty"`
+}
+
+// RecordedChain is one chain with its rules in their order.
+type RecordedChain struct {
+	Name string `json:"name"`
+	// Definition are the netlink attributes of its type, hook, priority, policy and flags.
+	Definition []byte         `json:"definition"`
+	Rules      []RecordedRule `json:"rules,omitempty"`
+}
+
+// RecordedRule is one rule.
+type RecordedRule struct {
+	// Text is the rule as the release that applied it wrote it; empty in what is read later. It is not compared.
+	Text string `json:"text,omitempty"`
+	// Expressions are the bytes of NFTA_RULE_EXPRESSIONS. To read them as rules loses what the reader does not know.
+	Expressions []byte `json:"expressions"`
+}
+
+// ParseRecord reads what json.Marshal writes of a Record; unknown keys and anything after it are ErrRecord.
+func ParseRecord(data []byte) (Record, error) {
+	var r Record
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		return Record{}, fmt.Errorf("parse the record: %w: %w", ErrRecord, err)
+	}
+	if d.More() || len(r.Chains) == 0 || len(r.Sets) == 0 {
+		return Record{}, fmt.Errorf("parse the record: has no chains or sets, or more follows: %w", ErrRecord)
+	}
+	return r, nil
+}
+
+// Compare is nil if the kernel's record equals r, and else ErrDiffers with the first difference named, rule by rule.
+func (r Record) Compare(kernel Record) error {
+	if text := r.difference(kernel); text != "" {
+		return fmt.Errorf("%w: %s", ErrDiffers, text)
+	}
+	return nil
+}
+
+func (r Record) difference(kernel Record) string {
+	if r.Flags != kernel.Flags {
+		return fmt.Sprintf("table flags are %d, not %d", kernel.Flags, r.Flags)
+	}
+	if text := names("chain", r.Chains, kernel.Chains, func(c RecordedChain) string { return c.Name }); text != "" {
+		return text
+	}
+	for i, c := range r.Chains {
+		if text := c.difference(kernel.Chains[i]); text != "" {
+			return text
+		}
+	}
+	if text := names("set", r.Sets, kernel.Sets, func(s RecordedSet) string { return s.Name }); text != "" {
+		return text
+	}
+	for i, s := range r.Sets {
+		if text := s.difference(kernel.Sets[i]); text != "" {
+			return text
+		}
+	}
+	same := func(name string) string { return name }
+	if text := names("object", r.Objects, kernel.Objects, same); text != "" {
+		return text
+	}
+	return names("flowtable", r.Flowtables, kernel.Flowtables, same)
+}
+
+func (c RecordedChain) difference(kernel RecordedChain) string {
+	if !bytes.Equal(c.Definition, kernel.Definition) {
+		return fmt.Sprintf("chain %s: another type, hook, priority, policy or flag", c.Name)
+	}
+	for i := range max(len(c.Rules), len(kernel.Rules)) {
+		switch {
+		case i >= len(kernel.Rules):
+			return fmt.Sprintf("chain %s: rule %d (%s) is missing", c.Name, i+1, c.Rules[i].Text)
+		case i >= len(c.Rules):
+			return fmt.Sprintf("chain %s: rule %d was added", c.Name, i+1)
+		case !bytes.Equal(c.Rules[i].Expressions, kernel.Rules[i].Expressions):
+			return fmt.Sprintf("chain %s: rule %d is not (%s)", c.Name, i+1, c.Rules[i].Text)
+		}
+	}
+	return ""
+}
+
+func (s RecordedSet) difference(kernel RecordedSet) string {
+	if !bytes.Equal(s.Definition, kernel.Definition) {
+		return fmt.Sprintf("set %s: another type, flag or default", s.Name)
+	}
+	for _, e := range s.Elements {
+		if !slices.ContainsFunc(kernel.Elements, func(k []byte) bool { return bytes.Equal(e, k) }) {
+			return fmt.Sprintf("set %s: element %x is missing", s.Name, e)
+		}
+	}
+	if len(kernel.Elements) != len(s.Elements) {
+		return fmt.Sprintf("set %s: has %d elements, not %d", s.Name, len(kernel.Elements), len(s.Elements))
+	}
+	return ""
+}
+
+// names compares two lists, which are sorted by name.
+func names[T any](what string, want, kernel []T, name func(T) string) string {
+	for i := range max(len(want), len(kernel)) {
+		switch {
+		case i >= len(kernel) || i < len(want) && name(want[i]) < name(kernel[i]):
+			return fmt.Sprintf("%s %s is missing", what, name(want[i]))
+		case i >= len(want) || name(want[i]) > name(kernel[i]):
+			return fmt.Sprintf("%s %s was added", what, name(kernel[i]))
+		}
+	}
+	return ""
+}
