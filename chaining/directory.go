@@ -17,6 +17,8 @@ type Directory struct {
 	Renamed []Renamed
 	// Ignored are all other files, such as temporary ones. No runtime looks at them.
 	Ignored []string
+	// Own are Holdfast's own files, among Files and in every sub-directory, sorted by name.
+	Own []Own
 }
 
 // File is one configuration file.
@@ -30,7 +32,8 @@ type File struct {
 	Err error
 	// Refused is why the runtime refuses it; nil where it loads the file, or where that cannot be told.
 	Refused error
-	empty   bool // libcni sees no plugin in it, and Holdfast refuses it
+	empty   bool        // libcni sees no plugin in it, and Holdfast refuses it
+	mode    fs.FileMode // its permissions, or of what the link leads to; 0 where they are not known
 	// Dropins are what else belongs to the network.
 	Dropins Dropins
 }
@@ -80,6 +83,7 @@ func ReadDirectory(fsys fs.FS, dir string) (Directory, error) {
 			d.Ignored = append(d.Ignored, name)
 		}
 	}
+	d.findOwn(fsys, dir, entries)
 	return d, nil
 }
 
@@ -108,6 +112,7 @@ func readFile(fsys fs.FS, dir, name string) File {
 		}
 		return f
 	}
+	f.mode = permissions(fsys, path.Join(dir, name))
 	isList := path.Ext(strings.TrimSuffix(name, renamedBy)) == ".conflist"
 	if isList {
 		f.List, f.Err = Parse(data)

@@ -26,6 +26,8 @@ var (
 	ErrNoList = errors.New("no network list")
 	// ErrNotFile: what should be a file or a directory is neither, cannot be reached, or cannot be read.
 	ErrNotFile = errors.New("not readable")
+	// ErrRefused: a strategy cannot work here.
+	ErrRefused = errors.New("strategy refused")
 	// ErrIndex: an edit named a plugin the list does not have.
 	ErrIndex = errors.New("no such plugin")
 )

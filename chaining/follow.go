@@ -83,6 +83,19 @@ func content(fsys fs.FS, name string) (data []byte, err error, broken bool) {
 	return data, nil, false
 }
 
+// permissions are those of a file, or of what a link leads to; 0 where they cannot be told.
+func permissions(fsys fs.FS, name string) fs.FileMode {
+	at, err := Follow(fsys, name)
+	if err != nil {
+		return 0
+	}
+	info, err := fs.Lstat(fsys, at)
+	if err != nil {
+		return 0
+	}
+	return info.Mode().Perm()
+}
+
 // reasonOf leaves out the path of an error, which its place already says.
 func reasonOf(err error) string {
 	if p, ok := err.(*fs.PathError); ok {

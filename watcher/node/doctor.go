@@ -3,7 +3,6 @@ package node
 import (
 	"fmt"
 	"io/fs"
-	"path"
 	"slices"
 
 	"github.com/holdfast-cni/holdfast/chaining"
@@ -19,7 +18,23 @@ type Options struct {
 	Plugin *chaining.Entry
 	// PluginErr is why there is no Plugin though one was given.
 	PluginErr error
+	// Answer is what the runtime itself says, where it was asked; AnswerErr why it did not answer. Then the verdict needs both
+	// the files and what was loaded of them.
+	Answer    *Answer
+	AnswerErr error
+	// Strategy is the only one allowed; empty: choose.
+	Strategy chaining.Strategy
+	// ConfigMapUsed: Cilium is configured to read Holdfast's ConfigMap on this node, or not; nil: take Cilium's file for it.
+	ConfigMapUsed *bool
+	// Removals of Holdfast's own files by others within ten minutes, where they were counted.
+	Removals int
 }
+
+// What a verdict rests on.
+const (
+	ProofFile    = "file"    // the files alone
+	ProofRuntime = "runtime" // what the runtime has loaded of them
+)
 
 // DefaultType is the type of plugin that is looked for where no plugin.json is given.
 const DefaultType = "holdfast-cni"
@@ -30,26 +45,47 @@ const (
 	ciliumFile = "05-cilium.conflist"
 )
 
-// Diagnose explains a node from its files. An error is about an option or the directory, never about what is in it.
+// Diagnose explains a node from its files, and from what its runtime says if it was asked. An error is about an option or
+// the directory, never about what is in it.
 func Diagnose(fsys fs.FS, o Options) (Report, error) {
+	x, err := Examine(fsys, o)
+	return x.Report, err
+}
+
+// Examination is a report with what it was made from.
+type Examination struct {
+	Report    Report
+	Host      Host
+	Directory chaining.Directory
+	// As is how the runtime reads the directory.
+	As     chaining.Runtime
+	Choice chaining.Choice
+}
+
+// Examine looks at a node; see [Diagnose].
+func Examine(fsys fs.FS, o Options) (Examination, error) {
 	host, err := FindHost(fsys, o)
 	if err != nil {
-		return Report{}, err
+		return Examination{}, err
 	}
 	dir, err := chaining.ReadDirectory(fsys, inside(host.ConfDir))
 	if err != nil {
-		return Report{}, err
+		return Examination{Host: host}, err
 	}
-	e := examination{fsys: fsys, host: host, dir: dir, plugin: o.Plugin, kind: DefaultType}
+	e := examination{fsys: fsys, host: host, dir: dir, options: &o, kind: DefaultType}
 	if o.Plugin != nil {
 		e.kind = o.Plugin.Type()
 	}
-	e.runtime = chaining.Runtime{SkipInvalid: host.Runtime == CRIO, Network: host.Network, Dropins: o.Dropins == nil || *o.Dropins, Executables: host.executables(fsys)}
+	dropins, why := o.dropins()
+	e.runtime = chaining.Runtime{SkipInvalid: host.Runtime == CRIO, Network: host.Network, Dropins: dropins, Executables: host.executables(fsys)}
 	e.loaded = dir.Load(e.runtime)
 
-	r := Report{Proof: "file", BinDirs: host.BinDirs, Ignored: e.ignored(), Notes: host.Notes,
-		Runtime: Fact{host.Runtime, host.RuntimeWhy}, ConfDir: Fact{host.ConfDir, host.ConfDirWhy},
-		Files: e.files(), Renamed: e.renamed(), Loaded: e.list(), Dropins: e.dropins(o.Dropins == nil)}
+	r := Report{Proof: ProofFile, BinDirs: host.BinDirs, Ignored: e.ignored(), Notes: host.Notes,
+		Runtime: Fact{host.Runtime, host.RuntimeWhy}, ConfDir: Fact{host.ConfDir, host.ConfDirWhy}, Asked: o.Answer.asked(),
+		Files: e.files(), Renamed: e.renamed(), Loaded: e.list(), Dropins: e.dropins(why)}
+	if o.Answer != nil && o.Answer.Tells {
+		r.Proof = ProofRuntime
+	}
 	choice := e.choose()
 	if choice.Strategy != "" {
 		r.Strategy = &Strategy{choice.Strategy, choice.Why}
@@ -61,7 +97,18 @@ func Diagnose(fsys fs.FS, o Options) (Report, error) {
 	}
 	r.Verdict.Type, r.Verdict.Compared = e.kind, o.Plugin != nil
 	r.Verdict.Chained = r.Verdict.Reason == chaining.Chained
-	return r, nil
+	return Examination{Report: r, Host: host, Directory: dir, As: e.runtime, Choice: choice}, nil
+}
+
+// dropins reports whether the runtime reads them, and why that is thought.
+func (o *Options) dropins() (read bool, why string) {
+	switch {
+	case o.Dropins != nil:
+		return *o.Dropins, "--drop-ins"
+	case o.Answer != nil:
+		return o.Answer.Dropins(), fmt.Sprintf("%s %s; containerd reads them as of 2.1, CRI-O as of 1.33", o.Answer.Runtime, o.Answer.Version)
+	}
+	return true, "assumed, as of containerd 2.1 and CRI-O 1.33; --drop-ins=false says otherwise"
 }
 
 type examination struct {
@@ -70,12 +117,21 @@ type examination struct {
 	dir     chaining.Directory
 	runtime chaining.Runtime
 	loaded  chaining.Loaded
-	plugin  *chaining.Entry
+	options *Options
 	kind    string
 }
 
 // judge gives one reason, the one to repair first.
 func (e *examination) judge(choice chaining.Choice) Verdict {
+	files := e.judgeFiles(choice)
+	if files.Reason != chaining.Chained || e.options.Answer == nil && e.options.AnswerErr == nil {
+		return files
+	}
+	return e.judgeLoaded(e.options.Answer, e.options.AnswerErr)
+}
+
+// judgeFiles says what the runtime would load of the files.
+func (e *examination) judgeFiles(choice chaining.Choice) Verdict {
 	if file := e.passedOver(); file != "" {
 		return verdict(chaining.BinaryMissing, fmt.Sprintf("%s is in none of the bin directories, so CRI-O passes over %s", e.kind, file))
 	}
@@ -85,11 +141,13 @@ func (e *examination) judge(choice chaining.Choice) Verdict {
 	if e.loaded.Err != nil {
 		return verdict(chaining.ListInvalid, e.loaded.Err.Error())
 	}
-	found := e.check()
+	found := e.check(e.loaded.List)
 	if found.Reason == chaining.EntryMissing {
 		switch shadowed := e.dir.Shadowed(e.loaded, e.runtime, e.kind); {
 		case shadowed != "":
 			return verdict(chaining.ListShadowed, fmt.Sprintf("%s has the entry, %s is loaded", shadowed, e.file().Name), found.Differences...)
+		case choice.Refused != chaining.Chained:
+			return verdict(choice.Refused, choice.Why, found.Differences...)
 		case choice.Strategy == chaining.ByList && e.removed() != "":
 			return verdict(chaining.StrategyRefused, fmt.Sprintf("%s is the list that was put aside", e.removed()), found.Differences...)
 		}
@@ -122,33 +180,36 @@ func (e *examination) passedOver() string {
 }
 
 // check compares with plugin.json, or, without one, looks at presence and place alone.
-func (e *examination) check() chaining.Verdict {
-	if e.plugin != nil {
-		return chaining.Check(e.loaded.List, *e.plugin)
+func (e *examination) check(list chaining.List) chaining.Verdict {
+	if e.options.Plugin != nil {
+		return chaining.Check(list, *e.options.Plugin)
 	}
-	at := e.loaded.List.Find(e.kind)
+	at := list.Find(e.kind)
 	if len(at) == 0 {
 		return chaining.Verdict{Reason: chaining.EntryMissing}
 	}
-	return chaining.Check(e.loaded.List, e.loaded.List.Plugins()[at[len(at)-1]])
+	return chaining.Check(list, list.Plugins()[at[len(at)-1]])
 }
 
-// choose takes what files tell for facts. That Cilium reads Holdfast's ConfigMap shows in Cilium's own file having the
-// entry; three removals within ten minutes do not show, so removed is asked for on its own.
+// choose takes what files tell for facts, as if Holdfast's own were not there. That Cilium reads Holdfast's ConfigMap shows
+// in Cilium's own file having the entry; three removals within ten minutes do not show, so removed is asked for on its own.
 func (e *examination) choose() chaining.Choice {
-	if e.loaded.Err != nil {
+	primary := e.dir.Primary(e.runtime)
+	if e.loaded.Err != nil || primary.Err != nil {
 		return chaining.Choice{} // nothing to chain to
 	}
-	f := chaining.Facts{Dropins: e.runtime.Dropins}
-	file := e.file()
-	f.ConfigMapUsed = file.Name == ciliumFile && len(file.List.Find(e.kind)) > 0
-	switch {
-	case path.Ext(file.Name) != ".conflist":
-		f.NoDropins = file.Name + " is no .conflist, and only to one of those drop-ins are appended"
-	case file.List.InlinedOnly():
-		f.NoDropins = file.Name + " says loadOnlyInlinedPlugins"
+	file := e.dir.Files[primary.At]
+	used := file.Name == ciliumFile && len(file.List.Find(e.kind)) > 0
+	if e.options.ConfigMapUsed != nil {
+		used = *e.options.ConfigMapUsed
 	}
-	return chaining.Choose(f)
+	return chaining.Choose(chaining.Facts{
+		Forced:        e.options.Strategy,
+		Removals:      e.options.Removals,
+		Dropins:       e.runtime.Dropins,
+		NoDropins:     e.dir.NoDropins(e.runtime, e.kind),
+		ConfigMapUsed: used,
+	})
 }
 
 // removed is the file with the entry that Cilium has put aside, while Cilium's list is the one that counts.

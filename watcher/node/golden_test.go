@@ -215,7 +215,7 @@ func hostDir(t *testing.T, root, confDir string) string {
 		return dir
 	}
 	flat := t.TempDir()
-	for from, to := range map[string]string{"opt/net/10-pods.conflist": "10-pods.conflist", "srv/dropins/50-holdfast.conf": "pods/50-holdfast.conf"} {
+	for from, to := range map[string]string{"opt/net/10-pods.conflist": "10-pods.conflist", "srv/dropins/99-holdfast.conf": "pods/99-holdfast.conf"} {
 		data, err := os.ReadFile(filepath.Join(root, from))
 		if err != nil {
 			t.Fatal(err)
