@@ -1,0 +1,86 @@
+package adopt
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Version is that of the format. A reader ignores keys that it doesn't know, and refuses another version.
+const Version = 1
+
+// Request asks the agent to adopt a pod whose network namespace was locked, without a lease. The same is kept as the pod's state
+// file.
+type Request struct {
+	Version int `json:"version"`
+	// ContainerID is the sandbox's, NetNS the path of its namespace as the runtime gave it.
+	ContainerID string `json:"containerID"`
+	NetNS       string `json:"netns"`
+	// Device and Inode tell the namespace from every other that exists (lock.ID); Boot is the boot that they are of.
+	Device uint64 `json:"device"`
+	Inode  uint64 `json:"inode"`
+	Boot   string `json:"boot"`
+	// Namespace, Name and UID are the pod's, as CNI_ARGS has them. A static pod's UID is the hash of its file.
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+	// Rules is the digest of the rules, Record what the kernel held when they were applied (lock.Record).
+	Rules  string          `json:"rules"`
+	Record json.RawMessage `json:"record"`
+}
+
+// Validate reports everything that keeps r from being a request, joined.
+func (r Request) Validate() error {
+	var faults []error
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	refuse(r.Version != Version, "version %d: is not %d", r.Version, Version)
+	refuse(!SafeID(r.ContainerID), "containerID %.80q: not a container id", r.ContainerID)
+	refuse(!strings.HasPrefix(r.NetNS, "/") || len(r.NetNS) > maxPath, "netns %.80q: not a whole path", r.NetNS)
+	refuse(r.Inode == 0, "inode: missing")
+	for _, field := range []struct{ name, value string }{
+		{"boot", r.Boot}, {"namespace", r.Namespace}, {"name", r.Name}, {"uid", r.UID}, {"rules", r.Rules},
+	} {
+		refuse(field.value == "" || len(field.value) > maxName, "%s %.80q: empty or too long", field.name, field.value)
+	}
+	refuse(!json.Valid(r.Record) || string(r.Record) == "null", "record: missing")
+	if len(faults) > 0 {
+		return fmt.Errorf("%w: %w", ErrRequest, errors.Join(faults...))
+	}
+	return nil
+}
+
+// In is nil if r is about the network namespace of this device and inode, else ErrOtherNamespace.
+func (r Request) In(device, inode uint64) error {
+	if r.Device != device || r.Inode != inode {
+		return fmt.Errorf("%w (%d:%d, not %d:%d)", ErrOtherNamespace, r.Device, r.Inode, device, inode)
+	}
+	return nil
+}
+
+const (
+	maxName = 253  // a DNS subdomain, the longest name that Kubernetes has
+	maxPath = 4095 // PATH_MAX
+	maxID   = 200  // with what is put around it, a file name
+)
+
+// SafeID reports whether an id is one that the CNI specification allows (section "Parameters": CNI_CONTAINERID), and no longer than
+// a file name may be. Such an id is safe in a path.
+func SafeID(id string) bool {
+	if id == "" || len(id) > maxID {
+		return false
+	}
+	for i, c := range []byte(id) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case i > 0 && (c == '_' || c == '.' || c == '-'):
+		default:
+			return false
+		}
+	}
+	return true
+}

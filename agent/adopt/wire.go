@@ -1,0 +1,92 @@
+package adopt
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+const (
+	// Folder holds the socket and the state files; it is root's alone.
+	Folder = "/run/holdfast"
+	// Socket is where the agent listens.
+	Socket = Folder + "/agent.sock"
+	// Timeout bounds Adopt as a whole, whatever the other end does.
+	Timeout = 10 * time.Second
+
+	maxRequest = 1 << 20 // a record is about 17 kB, and grows with the ranges of plugin.json
+	maxReply   = 16 << 10
+)
+
+// reply is ok or a refusal, never both.
+type reply struct {
+	OK      bool     `json:"ok,omitempty"`
+	Refusal *Refusal `json:"refusal,omitempty"`
+}
+
+// send writes a message: four bytes of length, big-endian, and that much JSON.
+func send(w io.Writer, message any, limit int) error {
+	body, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	if len(body) > limit {
+		return fmt.Errorf("a message of %d bytes is longer than %d", len(body), limit)
+	}
+	_, err = w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...))
+	return err
+}
+
+// receive reads a message. What a length merely claims is not allocated.
+func receive(r io.Reader, message any, limit int) error {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return err
+	}
+	length := binary.BigEndian.Uint32(head[:])
+	if int64(length) > int64(limit) {
+		return fmt.Errorf("%w: of %d bytes, more than %d", errMessage, length, limit)
+	}
+	body, err := io.ReadAll(io.LimitReader(r, int64(length)))
+	if err != nil {
+		return err
+	}
+	if len(body) < int(length) {
+		return io.ErrUnexpectedEOF
+	}
+	if err := json.Unmarshal(body, message); err != nil {
+		return fmt.Errorf("%w: %w", errMessage, err)
+	}
+	return nil
+}
+
+// errMessage means that what was sent isn't a message; it is told apart from a connection that failed.
+var errMessage = errors.New("not a message")
+
+func receiveRequest(r io.Reader) (Request, error) {
+	var request Request
+	if err := receive(r, &request, maxRequest); err != nil {
+		return Request{}, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	return request, request.Validate()
+}
+
+// receiveReply returns nil for an ok, a *Refusal, or what kept either from being read.
+func receiveReply(r io.Reader) error {
+	var got reply
+	err := receive(r, &got, maxReply)
+	switch {
+	case errors.Is(err, errMessage):
+		return fmt.Errorf("%w: %w", ErrAnswer, err)
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	case got.OK && got.Refusal == nil:
+		return nil
+	case !got.OK && got.Refusal != nil && got.Refusal.Code != "" && got.Refusal.Says != "":
+		return got.Refusal
+	}
+	return fmt.Errorf("%w: neither yes nor no", ErrAnswer)
+}
