@@ -1,0 +1,252 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// mutant is the rule set with one thing wrong.
+type mutant struct {
+	name  string
+	rules Rules
+}
+
+// secondGuards are mutants that let nothing through and keep nothing out, because something else stands behind: they are named
+// here with what that is, and must survive, so that the list stays true.
+var secondGuards = map[string]string{
+	"lock_out rule 2 (ct mark 2 ct state established ct direction reply accept): ct state established,new for ct state established": "a reply is never new",
+	"lock_out rule 2 (ct mark 2 ct state established ct direction reply accept): without ct direction reply":                        "the other direction of a call from outside goes to the pod itself, by lo",
+
+	"lock_out rule 3 (meta skuid != 64128 meta l4proto tcp counter name other_uid reject with tcp reset): without meta l4proto tcp": "what is not TCP is dropped without a reset",
+
+	"lock_out rule 9 (ct mark 1 ct state established,related accept): without ct state established,related":                              "a new packet of a flow with the sidecar's mark is the sidecar's, sent again",
+	"lock_out rule 9 (ct mark 1 ct state established,related accept): ct state established,related,new for ct state established,related": "the same",
+	"lock_in rule 4 (ct mark 1 ct state established,related accept): without ct state established,related":                               "what comes in is no new packet of a flow that the sidecar began",
+	"lock_in rule 4 (ct mark 1 ct state established,related accept): ct state established,related,new for ct state established,related":  "the same",
+	"lock_in rule 5 (ct mark 2 ct state established,related accept): without ct state established,related":                               "a new packet of an accepted call is its first, sent again",
+	"lock_in rule 5 (ct mark 2 ct state established,related accept): ct state established,related,new for ct state established,related":  "the same",
+
+	"lock_out rule 10 (meta skuid 64128 goto sidecar): meta skgid 64128 for meta skuid 64128": "whoever has only one of the two was refused before",
+
+	"sidecar rule 1 (ip daddr @resolvers4 udp dport 53 ct mark set 1 accept): ct mark set 2 for ct mark set 1":  "no packet of a UDP flow lacks its socket, and answers and errors come in by either mark",
+	"sidecar rule 3 (ip6 daddr @resolvers6 udp dport 53 ct mark set 1 accept): ct mark set 2 for ct mark set 1": "the same",
+
+	"sidecar rule 10 (counter name refused drop): without drop": "the policy drops what reaches the end",
+}
+
+// TestMutants breaks the rules in every way it knows, one at a time, and sends the packets of TestPackets: at least one has to tell.
+func TestMutants(t *testing.T) {
+	rules, err := Build(testConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, todo := mutants(rules), make(chan mutant)
+	var killed, guards, refused int
+	var mu sync.Mutex
+	var workers sync.WaitGroup
+	for range 3 {
+		p := newPod(t)
+		workers.Go(func() {
+			for m := range todo {
+				wrong := p.through(&m.rules, probes(), true)
+				mu.Lock()
+				guard := secondGuards[m.name] != ""
+				switch {
+				case len(wrong) > 0 && errors.Is(wrong[0], errNoRules):
+					refused++
+				case len(wrong) > 0 && !guard:
+					killed++
+				case len(wrong) > 0:
+					t.Errorf("%s: is listed as a second guard, but is found: %v", m.name, wrong[0])
+				case guard:
+					guards++
+				default:
+					t.Errorf("survived: %s", m.name)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, m := range all {
+		todo <- m
+	}
+	close(todo)
+	workers.Wait()
+	t.Logf("mutants killed: %d of %d; besides, %d are no rules that the kernel takes, and %d take away a second guard (each named, with the first)",
+		killed, len(all)-guards-refused, refused, guards)
+}
+
+func mutants(rules Rules) []mutant {
+	out := slices.Concat(chainMutants(rules), orderMutants(rules), setMutants(rules))
+	for i, c := range rules.chains {
+		for j, ru := range c.rules {
+			at := fmt.Sprintf("%s rule %d (%s)", c.name, j+1, ru.text())
+			out = append(out, mutant{at + ": removed", rules.withRules(i, slices.Delete(slices.Clone(c.rules), j, j+1))})
+			for k, s := range ru {
+				if len(ru) > 1 {
+					out = append(out, mutant{at + ": without " + s.text(), rules.withRule(i, j, slices.Delete(slices.Clone(ru), k, k+1))})
+				}
+				for _, other := range others(s) {
+					changed := slices.Clone(ru)
+					changed[k] = other
+					out = append(out, mutant{at + ": " + other.text() + " for " + s.text(), rules.withRule(i, j, changed)})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// others are what could stand in the place of the statement by mistake.
+func others(s statement) []statement {
+	switch s := s.(type) {
+	case loopback:
+		return []statement{loopback{!s.out}}
+	case owner:
+		return []statement{owner{!s.group, s.not, s.id}, owner{s.group, !s.not, s.id}, owner{s.group, s.not, 0}, owner{s.group, s.not, 1000}}
+	case protocol:
+		return []statement{tcp + udp - s}
+	case icmp6:
+		return []statement{icmp6(128)}
+	case to:
+		return []statement{to{s.v6, swap(s.set, s.v6)}}
+	case port:
+		return []statement{port{s.protocol, s.port + 1}, port{tcp + udp - s.protocol, s.port}}
+	case state:
+		if s == fresh {
+			return []statement{established, fresh | established}
+		}
+		return []statement{fresh, s | fresh}
+	case mark:
+		return []statement{mark(fromSidecar + fromOutside - s), mark(0)}
+	case setMark:
+		return []statement{setMark(fromSidecar + fromOutside - s), setMark(0)}
+	case verdict:
+		return []statement{map[verdict]verdict{accept: drop, drop: accept}[s]}
+	case goTo:
+		return []statement{accept, drop}
+	case leased:
+		return []statement{leased{setTicket}}
+	}
+	return nil
+}
+
+func swap(set string, v6 bool) string {
+	family := map[bool]string{false: "4", true: "6"}[v6]
+	return map[string]string{"resolvers": "allowed", "allowed": "refused", "refused": "allowed"}[set[:len(set)-1]] + family
+}
+
+func chainMutants(rules Rules) []mutant {
+	var out []mutant
+	for i, c := range rules.chains {
+		if c.hook == "" {
+			continue
+		}
+		without := rules
+		without.chains = slices.Delete(slices.Clone(rules.chains), i, i+1)
+		out = append(out, mutant{c.name + ": removed", without},
+			mutant{c.name + ": policy accept", rules.withChain(i, chain{c.name, c.hook, c.priority, accept, c.rules})})
+		for _, hook := range []string{"prerouting", "input", "forward", "output", "postrouting"} {
+			if hook != c.hook {
+				out = append(out, mutant{c.name + ": at hook " + hook, rules.withChain(i, chain{c.name, hook, c.priority, c.policy, c.rules})})
+			}
+		}
+	}
+	return out
+}
+
+// orderMutants are the orders that were tried and had a hole, and each rule of the filter chains after its next.
+func orderMutants(rules Rules) []mutant {
+	i := slices.IndexFunc(rules.chains, func(c chain) bool { return c.name == "lock_out" })
+	old := rules.chains[i].rules
+	at := func(first statement) int { return slices.IndexFunc(old, func(r rule) bool { return r[0] == first }) }
+	user := at(owner{not: true, id: SidecarUID})
+	var out []mutant
+	for _, s := range []statement{mark(fromSidecar), neighbourSolicit, neighbourAdvert, listenerReport2, owner{id: SidecarUID}} {
+		moved := old[at(s)]
+		order := slices.Insert(slices.Delete(slices.Clone(old), at(s), at(s)+1), user, moved)
+		out = append(out, mutant{"lock_out: " + moved.text() + ": before the refusal of other users", rules.withRules(i, order)})
+	}
+	// "TCP to the rest" before the refused ranges.
+	i = slices.IndexFunc(rules.chains, func(c chain) bool { return c.name == "sidecar" })
+	rest := slices.IndexFunc(rules.chains[i].rules, func(r rule) bool { return r[0] == tcp })
+	order := slices.Delete(slices.Clone(rules.chains[i].rules), rest, rest+1)
+	return append(out, mutant{"sidecar: the rest before the refused", rules.withRules(i, slices.Insert(order, 0, rules.chains[i].rules[rest]))})
+}
+
+func setMutants(rules Rules) []mutant {
+	var out []mutant
+	for i, s := range rules.sets {
+		for j, e := range s.elements {
+			out = append(out, mutant{fmt.Sprintf("set %s: without %s", s.name, e.text), rules.withElements(i, slices.Delete(slices.Clone(s.elements), j, j+1))})
+			if !s.interval {
+				continue
+			}
+			var ranges []netip.Prefix
+			for _, e := range s.elements {
+				ranges = append(ranges, netip.MustParsePrefix(e.text))
+			}
+			for _, bits := range []int{ranges[j].Bits() - 1, ranges[j].Bits() + 1} {
+				if bits > 0 && bits <= ranges[j].Addr().BitLen() {
+					changed := slices.Clone(ranges)
+					changed[j] = netip.PrefixFrom(ranges[j].Addr(), bits).Masked()
+					if sameAddresses(intervals(changed), s.elements) {
+						continue // two neighbours, and their whole
+					}
+					out = append(out, mutant{fmt.Sprintf("set %s: %s for %s", s.name, changed[j], ranges[j]), rules.withElements(i, intervals(changed))})
+				}
+			}
+		}
+	}
+	i := slices.IndexFunc(rules.sets, func(s set) bool { return s.name == setAlive })
+	lasting := rules.sets[i]
+	lasting.elements = []element{familyIPv4, familyIPv6}
+	rules.sets = slices.Clone(rules.sets)
+	rules.sets[i] = lasting
+	return append(out, mutant{"set alive: filled from the beginning", rules})
+}
+
+// sameAddresses compares two sorted lists of ranges by what they hold.
+func sameAddresses(a, b []element) bool {
+	joined := func(elements []element) []string {
+		var out []string
+		for _, e := range elements {
+			if n := len(out); n > 0 && out[n-1] == string(e.first) {
+				out = out[:n-1]
+			} else {
+				out = append(out, string(e.first))
+			}
+			out = append(out, string(e.end))
+		}
+		return out
+	}
+	return slices.Equal(joined(a), joined(b))
+}
+
+func (r Rules) withChain(i int, c chain) Rules {
+	r.chains = slices.Clone(r.chains)
+	r.chains[i] = c
+	return r
+}
+
+func (r Rules) withRules(i int, rules []rule) Rules {
+	c := r.chains[i]
+	c.rules = rules
+	return r.withChain(i, c)
+}
+
+func (r Rules) withRule(i, j int, changed rule) Rules {
+	rules := slices.Clone(r.chains[i].rules)
+	rules[j] = changed
+	return r.withRules(i, rules)
+}
+
+func (r Rules) withElements(i int, elements []element) Rules {
+	r.sets = slices.Clone(r.sets)
+	r.sets[i].elements = elements
+	return r
+}
