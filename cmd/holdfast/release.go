@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
@@ -44,4 +46,25 @@ func (r *release) connect() (*rest.Config, error) {
 		return nil, usageError{fmt.Errorf("%w; outside a cluster give --kubeconfig", err)}
 	}
 	return config, nil
+}
+
+// apiAddress is one of the API server that needs no Service.
+type apiAddress struct {
+	host string
+	port int
+}
+
+func (a *apiAddress) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&a.host, "kubernetes-api-host", "", "address of the API server that needs no Service; with kube-proxy replacement the Service's works only once Cilium does")
+	f.IntVar(&a.port, "kubernetes-api-port", 6443, "port of the API server at --kubernetes-api-host")
+}
+
+// apply points the configuration there, and reports whether there is such an address.
+func (a *apiAddress) apply(config *rest.Config) bool {
+	if a.host == "" {
+		return false
+	}
+	config.Host = "https://" + net.JoinHostPort(a.host, strconv.Itoa(a.port))
+	return true
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"io"
 	"log/slog"
-	"net"
-	"strconv"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -16,8 +14,7 @@ import (
 
 func newWatch() *cobra.Command {
 	var level slog.Level
-	var apiHost string
-	var apiPort int
+	var address apiAddress
 	o := release{Options: cluster.Options{CheckPlugin: checkPlugin}}
 	cmd := &cobra.Command{
 		Use:   "watch",
@@ -30,18 +27,15 @@ and in the ConfigMap <release>-holdfast-status. It runs in the cluster; of sever
 			if err != nil {
 				return err
 			}
-			if o.APIAddress = apiHost != ""; o.APIAddress {
-				config.Host = "https://" + net.JoinHostPort(apiHost, strconv.Itoa(apiPort))
-			}
+			o.APIAddress = address.apply(config)
 			return cluster.Run(cmd.Context(), config, o.Options, setLog(cmd.ErrOrStderr(), level))
 		},
 	}
 	f := cmd.Flags()
 	o.flags(cmd)
+	address.flags(cmd)
 	f.BoolVar(&o.Adopt, "adopt", false, "take over a ConfigMap of that name that Holdfast did not write")
 	f.BoolVar(&o.FastSync, "fast-sync", true, "ask kubelets to sync a changed list at once, where the policy that bounds this is installed")
-	f.StringVar(&apiHost, "kubernetes-api-host", "", "address of the API server that needs no Service; with kube-proxy replacement the Service's works only once Cilium does")
-	f.IntVar(&apiPort, "kubernetes-api-port", 6443, "port of the API server at --kubernetes-api-host")
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":9641", "host:port to serve Prometheus metrics on; 0 for none")
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", "127.0.0.1:9642", "host:port to serve /healthz and /readyz on; empty for none")
 	f.TextVar(&level, "log-level", slog.LevelInfo, "lowest level to log: debug, info, warn or error")

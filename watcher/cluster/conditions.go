@@ -36,7 +36,7 @@ func (r *reporter) conditions(before []metav1.Condition, findings []configmap.Fi
 	if o.unread != nil {
 		for i := range all {
 			all[i] = metav1.Condition{Type: all[i].Type, Status: metav1.ConditionUnknown, Reason: string(configmap.SourceUnreadable),
-				Message: o.unread.what + " cannot be read, so this is not known"}
+				Message: o.unread.What + " cannot be read, so this is not known"}
 		}
 	}
 	if all[1].Status == metav1.ConditionTrue && !o.settled {

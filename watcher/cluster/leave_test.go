@@ -59,6 +59,21 @@ var _ = Describe("C9: leaving", func() {
 		Expect(cluster.Leave(short, plane.Config, s.options, GinkgoWriter)).To(MatchError(ContainSubstring(s.cilium + "-busy")))
 	})
 
+	It("waits for nodes alone where the network is not Cilium's, and names them when the time is over", func(ctx SpecContext) {
+		s := newSite(ctx, nil)
+		var out bytes.Buffer
+		Expect(cluster.LeaveNodes(ctx, plane.Config, s.options, &out)).To(Succeed())
+		Expect(out.String()).To(Equal("Holdfast has left the cluster.\n"))
+
+		s.node(ctx, s.cilium+"-one", map[string]string{watcher.InstalledLabel: ""})
+		s.node(ctx, s.cilium+"-two", map[string]string{watcher.InstalledLabel: ""})
+		short, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		err := cluster.LeaveNodes(short, plane.Config, s.options, GinkgoWriter)
+		Expect(err).To(MatchError(cluster.ErrStay))
+		Expect(err).To(MatchError(HaveSuffix("not taken out: " + s.cilium + "-one, " + s.cilium + "-two")))
+	})
+
 	It("keeps what was adopted", func(ctx SpecContext) {
 		s := newSite(ctx, nil)
 		s.setCilium(ctx)

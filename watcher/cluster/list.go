@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-cni/holdfast/configmap"
 	"github.com/holdfast-cni/holdfast/watcher"
+	"github.com/holdfast-cni/holdfast/watcher/feed"
 )
 
 // keeper owns the ConfigMap that Cilium reads: it makes it what the plan wants, whoever changed it.
@@ -36,8 +37,8 @@ type keeper struct {
 
 // outcome is what the reporter needs to know of the keeper.
 type outcome struct {
-	ready  bool  // a plan was made
-	unread *feed // why none was
+	ready  bool       // a plan was made
+	unread *feed.Feed // why none was
 	plan   configmap.Plan
 	memory memory
 	// failed is the API server's refusal of the last write, rivals are the managers that keep writing.
@@ -50,10 +51,10 @@ type outcome struct {
 
 // Reconcile makes one plan and carries it out.
 func (k *keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	if k.world.list.behind() {
+	if k.world.list.Behind() {
 		return reconcile.Result{}, nil // the event is still to come
 	}
-	k.world.follow()
+	k.world.cilium.Follow()
 	if unread := k.world.unread(); unread != nil {
 		k.tell(outcome{unread: unread})
 		return reconcile.Result{}, nil
@@ -105,17 +106,17 @@ func (k *keeper) last() outcome {
 // request gathers what is known.
 func (k *keeper) request() configmap.Request {
 	if k.memory == nil {
-		status, _ := one[*corev1.ConfigMap](k.world.status)
+		status, _ := feed.One[*corev1.ConfigMap](k.world.status)
 		m := recall(status)
 		k.memory = &m
 	}
 	r := configmap.Request{
-		Cilium: k.world.cilium(), Name: k.options.ConfigMap, Release: k.options.release(), Adopt: k.options.Adopt,
+		Cilium: k.world.cilium.Seen(), Name: k.options.ConfigMap, Release: k.options.release(), Adopt: k.options.Adopt,
 		PluginObject: fmt.Sprintf("ConfigMap %s/%s", k.options.Namespace, watcher.ConfigName(k.options.Release)),
 	}
-	r.Existing, _ = one[*corev1.ConfigMap](k.world.list)
+	r.Existing, _ = feed.One[*corev1.ConfigMap](k.world.list)
 	k.memory.into(&r)
-	own, found := one[*corev1.ConfigMap](k.world.plugin)
+	own, found := feed.One[*corev1.ConfigMap](k.world.plugin)
 	if !found {
 		return r
 	}
@@ -149,7 +150,7 @@ func (k *keeper) write(ctx context.Context, existing *corev1.ConfigMap, plan con
 		k.metrics.listWritten("failed")
 		return 0, fmt.Errorf("apply ConfigMap %s/%s: %w", want.Namespace, want.Name, err)
 	}
-	k.world.list.expect(applied.ResourceVersion)
+	k.world.list.Expect(applied.ResourceVersion)
 	*k.memory = remember(plan, string(applied.UID))
 	if rival != "" {
 		k.rivals.repaired(rival, k.now())

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-cni/holdfast/configmap"
 	"github.com/holdfast-cni/holdfast/watcher"
+	"github.com/holdfast-cni/holdfast/watcher/feed"
 )
 
 // reporter tells people and programs what is not as it should be: Events and log lines on change, metrics, and the status
@@ -52,7 +53,7 @@ const (
 // Reconcile reports once.
 func (r *reporter) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	outcome := r.keeper.last()
-	if !r.world.settled() || r.world.status.behind() || !outcome.ready && outcome.unread == nil {
+	if !r.world.settled() || r.world.status.Behind() || !outcome.ready && outcome.unread == nil {
 		return reconcile.Result{}, nil // an event is still to come
 	}
 	if wait := r.last.Add(reportEvery).Sub(r.now()); wait > 0 {
@@ -61,7 +62,7 @@ func (r *reporter) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	findings := r.findings(outcome)
 	r.metrics.found(findings)
 	findings = bounded(findings)
-	status, _ := one[*corev1.ConfigMap](r.world.status)
+	status, _ := feed.One[*corev1.ConfigMap](r.world.status)
 	r.tell(ctx, findings, status)
 	if err := r.store(ctx, findings, status, outcome); err != nil {
 		return reconcile.Result{}, err
@@ -133,7 +134,7 @@ func (r *reporter) store(ctx context.Context, findings []configmap.Finding, stat
 	name := watcher.StatusName(r.options.Release)
 	object := corev1ac.ConfigMap(name, r.options.Namespace).
 		WithLabels(map[string]string{configmap.ManagedByLabel: configmap.ManagedBy}).WithData(want)
-	if own, found := one[*corev1.ConfigMap](r.world.plugin); found {
+	if own, found := feed.One[*corev1.ConfigMap](r.world.plugin); found {
 		object.WithOwnerReferences(metav1ac.OwnerReference().WithAPIVersion("v1").WithKind("ConfigMap").WithName(own.Name).WithUID(own.UID))
 	}
 	applied, err := r.kube.CoreV1().ConfigMaps(r.options.Namespace).Apply(ctx, object,
@@ -143,13 +144,13 @@ func (r *reporter) store(ctx context.Context, findings []configmap.Finding, stat
 			"correct what the API server names, or delete it: it is made anew", name, errorText(err)))
 		return fmt.Errorf("apply ConfigMap %s/%s: %w", r.options.Namespace, name, err)
 	}
-	r.world.status.expect(applied.ResourceVersion)
+	r.world.status.Expect(applied.ResourceVersion)
 	return nil
 }
 
 // about is the object that Events are about: the ConfigMap that the chart made.
 func (r *reporter) about() *corev1.ConfigMap {
-	if own, found := one[*corev1.ConfigMap](r.world.plugin); found {
+	if own, found := feed.One[*corev1.ConfigMap](r.world.plugin); found {
 		return own
 	}
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.options.Namespace, Name: watcher.ConfigName(r.options.Release)}}

@@ -3,8 +3,6 @@ package cluster
 import (
 	"strings"
 
-	ciliumv2 "github.com/cilium/cilium/pkg/k8s/apis/cilium.io/v2"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -34,30 +32,6 @@ func stripPod(obj any) (any, error) {
 		Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase, StartTime: pod.Status.StartTime},
 	}, nil
-}
-
-func stripNodeConfig(obj any) (any, error) {
-	config, ok := obj.(*ciliumv2.CiliumNodeConfig)
-	if !ok {
-		return obj, nil
-	}
-	return &ciliumv2.CiliumNodeConfig{
-		ObjectMeta: metav1.ObjectMeta{Namespace: config.Namespace, Name: config.Name}, Spec: config.Spec,
-	}, nil
-}
-
-func stripStatus(obj any) (any, error) {
-	switch o := obj.(type) {
-	case *appsv1.DaemonSet:
-		return &appsv1.DaemonSet{ObjectMeta: bare(o.ObjectMeta), Spec: o.Spec}, nil
-	case *appsv1.Deployment:
-		return &appsv1.Deployment{ObjectMeta: bare(o.ObjectMeta), Spec: o.Spec}, nil
-	}
-	return obj, nil
-}
-
-func bare(m metav1.ObjectMeta) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, Labels: m.Labels}
 }
 
 func pick(all map[string]string, prefix string) map[string]string {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/holdfast-cni/holdfast/configmap"
 	"github.com/holdfast-cni/holdfast/watcher"
+	"github.com/holdfast-cni/holdfast/watcher/feed"
 )
 
 // askAgain is how long a policy that is not in force is left alone at first; each time it is found so again, twice as long,
@@ -49,7 +50,7 @@ type syncer struct {
 
 // Reconcile patches each pod that has not been asked for the present list.
 func (s *syncer) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	list, found := one[*corev1.ConfigMap](s.world.list)
+	list, found := feed.One[*corev1.ConfigMap](s.world.list)
 	if !s.options.FastSync || !found || !s.world.settled() || !s.mounted() {
 		return reconcile.Result{}, nil
 	}
@@ -60,7 +61,7 @@ func (s *syncer) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	}
 	changed := configmap.LastChange(list.CreationTimestamp.Time, list.ManagedFields)
 	var stale []*corev1.Pod
-	for _, pod := range all[*corev1.Pod](s.world.pods) {
+	for _, pod := range feed.All[*corev1.Pod](s.world.pods) {
 		// A pod that started after the change was mounted the list as it is.
 		old := pod.Status.StartTime != nil && !pod.Status.StartTime.Time.After(changed)
 		if old && pod.Status.Phase == corev1.PodRunning && pod.Annotations[watcher.SyncAnnotation] != digest {
@@ -93,7 +94,7 @@ func (s *syncer) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 
 // mounted reports whether Cilium's pods mount the list's ConfigMap at all.
 func (s *syncer) mounted() bool {
-	ds, found := one[*appsv1.DaemonSet](s.world.daemonSet)
+	ds, found := feed.One[*appsv1.DaemonSet](s.world.cilium.DaemonSet)
 	if !found {
 		return false
 	}

@@ -19,6 +19,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/holdfast-cni/holdfast/watcher"
+	"github.com/holdfast-cni/holdfast/watcher/feed"
 )
 
 var errNotReady = errors.New("not everything was read yet")
@@ -41,7 +42,7 @@ func Run(ctx context.Context, config *rest.Config, o Options, log logr.Logger) e
 	if err != nil {
 		return fmt.Errorf("make a manager: %w", err)
 	}
-	c, err := newClients(config)
+	c, err := feed.NewClients(config)
 	if err != nil {
 		return err
 	}
@@ -67,9 +68,9 @@ func add(mgr manager.Manager, w *world, o *Options) error {
 		// (client-go tools/events: getKey), so the action tells them apart.
 		recorder.Eventf(about, nil, kind, reason, fmt.Sprintf("Watch-%08x", crc32.ChecksumIEEE([]byte(note))), "%s", note)
 	}
-	k := &keeper{options: o, kube: w.clients.kube, world: w, metrics: m, event: event, now: time.Now, rivals: newRivals(o.Rival)}
-	s := &syncer{options: o, kube: w.clients.kube, world: w, metrics: m, limit: rate.NewLimiter(50, 50)}
-	r := &reporter{options: o, kube: w.clients.kube, world: w, keeper: k, syncer: s, metrics: m, event: event, now: time.Now}
+	k := &keeper{options: o, kube: w.clients.Kube, world: w, metrics: m, event: event, now: time.Now, rivals: newRivals(o.Rival)}
+	s := &syncer{options: o, kube: w.clients.Kube, world: w, metrics: m, limit: rate.NewLimiter(50, 50)}
+	r := &reporter{options: o, kube: w.clients.Kube, world: w, keeper: k, syncer: s, metrics: m, event: event, now: time.Now}
 	lists, err := addLoop(mgr, "list", k)
 	if err != nil {
 		return err
@@ -101,7 +102,7 @@ func add(mgr manager.Manager, w *world, o *Options) error {
 		select {
 		case <-mgr.Elected():
 			if w.unread() != nil {
-				return fmt.Errorf("%w: %s", errNotReady, w.unread().what)
+				return fmt.Errorf("%w: %s", errNotReady, w.unread().What)
 			}
 		default: // another watcher acts; this one is ready to follow it
 		}

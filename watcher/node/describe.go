@@ -76,11 +76,8 @@ func (e *examination) why() string {
 	return "the first valid one by name; CRI-O passes over others"
 }
 
-func (e *examination) dropins(assumed bool) Dropins {
-	d := Dropins{Read: e.runtime.Dropins, Why: "--drop-ins"}
-	if assumed {
-		d.Why = "assumed, as of containerd 2.1 and CRI-O 1.33; --drop-ins=false says otherwise"
-	}
+func (e *examination) dropins(why string) Dropins {
+	d := Dropins{Read: e.runtime.Dropins, Why: why}
 	if e.loaded.At >= 0 {
 		found := e.file().Dropins
 		d.Dir, d.Link = found.Dir, found.Link

@@ -67,12 +67,16 @@ func FindHost(fsys fs.FS, o Options) (Host, error) {
 		found = crio
 	}
 	h.Network, h.BinDirs, h.Notes = found.network, found.binDirs, s.notes
+	if o.Answer != nil {
+		o.Answer.host(&h)
+	}
 	switch {
 	case o.ConfDir != "":
 		h.ConfDir, h.ConfDirWhy = path.Join("/", o.ConfDir), "--conf-dir"
 		if !exists(fsys, h.ConfDir) {
 			return h, fmt.Errorf("--conf-dir %s: no such directory under the root; give it as the node sees it", o.ConfDir)
 		}
+	case h.ConfDir != "": // the runtime said so
 	case found.confDir != "":
 		h.ConfDir, h.ConfDirWhy = found.confDir, found.file
 	case found.file != "":

@@ -1,14 +1,20 @@
 package node
 
-import "github.com/holdfast-cni/holdfast/chaining"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-cni/holdfast/chaining"
+)
 
 // Report is what is known of a node, for people as String and for programs as JSON.
 type Report struct {
-	// Proof is what the verdict rests on: file, the files alone.
+	// Proof is what the verdict rests on: ProofFile or ProofRuntime.
 	Proof    string    `json:"proof"`
 	Runtime  Fact      `json:"runtime"`
 	ConfDir  Fact      `json:"confDir"`
 	BinDirs  []string  `json:"binDirs,omitempty"`
+	Asked    *Asked    `json:"asked,omitempty"`
 	Dropins  Dropins   `json:"dropIns"`
 	Files    []File    `json:"files"`
 	Renamed  []Renamed `json:"renamed,omitempty"`
@@ -101,4 +107,44 @@ type Verdict struct {
 
 func verdict(r chaining.Reason, message string, differences ...chaining.Difference) Verdict {
 	return Verdict{Reason: r, Means: r.Means(), Message: message, Differences: differences, Fix: r.Fix()}
+}
+
+// NewVerdict is one for a reason, with what is wrong in particular.
+func NewVerdict(r chaining.Reason, message string) Verdict {
+	v := verdict(r, message)
+	v.Chained = r == chaining.Chained
+	return v
+}
+
+// Sentence is what is wrong, and the fix, for a condition; empty for a good one.
+func (v Verdict) Sentence() string {
+	if v.Reason == chaining.Chained {
+		return ""
+	}
+	text := v.Means
+	if v.Message != "" {
+		text += ": " + v.Message
+	}
+	for i, d := range v.Differences {
+		const most = 3
+		if i == most {
+			text += fmt.Sprintf("; and %d more", len(v.Differences)-most)
+			break
+		}
+		text += "; " + d.String()
+	}
+	return text + ". Fix: " + v.Fix + "."
+}
+
+// Entry reports that the verdict is about the plugin's entry in a list that is otherwise good.
+func (v Verdict) Entry() bool {
+	return slices.Contains([]chaining.Reason{chaining.EntryMissing, chaining.EntryDiffers, chaining.EntryNotLast, chaining.EntryDuplicated}, v.Reason)
+}
+
+// Network is the one that counts; empty where there is none.
+func (r Report) Network() string {
+	if r.Loaded == nil {
+		return ""
+	}
+	return r.Loaded.Network
 }

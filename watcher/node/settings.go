@@ -131,7 +131,7 @@ func (s *settings) crio() found {
 
 // runtime tells which of the two the kubelet talks to.
 func (s *settings) runtime(containerd, crio found) (name, why string) {
-	for _, file := range []string{"/var/lib/kubelet/kubeadm-flags.env", "/var/lib/kubelet/config.yaml", "/etc/kubernetes/kubelet.conf"} {
+	for _, file := range kubeletFiles {
 		data, _ := s.content(file)
 		switch {
 		case bytes.Contains(data, []byte("crio.sock")):

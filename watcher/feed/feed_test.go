@@ -1,4 +1,4 @@
-package cluster
+package feed
 
 import (
 	"context"
@@ -25,25 +25,25 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 // After the API server's data was restored from a backup, the version of our last write never comes.
 func TestFeedStopsWaitingForAWriteThatAListNoLongerHas(t *testing.T) {
-	f := newFeed("ConfigMap a/b", &corev1.ConfigMap{}, origin{
-		list: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+	f := New("ConfigMap a/b", &corev1.ConfigMap{}, Origin{
+		List: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 			return &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: "5"}}, nil
 		},
-		watch: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		Watch: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			if o.SendInitialEvents != nil {
 				return nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil) // no streaming of lists here
 			}
 			return watch.NewFake(), nil
 		},
 	}, nil)
-	go f.run(t.Context())
-	eventually(t, "the feed is never synced", func() bool { synced, _ := f.state(); return synced })
-	f.expect("100")
-	eventually(t, "a write that was not seen is not waited for", f.behind)
+	go f.Run(t.Context())
+	eventually(t, "the feed is never synced", func() bool { synced, _ := f.State(); return synced })
+	f.Expect("100")
+	eventually(t, "a write that was not seen is not waited for", f.Behind)
 	if err := f.Replace(nil, "6"); err != nil {
 		t.Fatal(err)
 	}
-	if f.behind() {
+	if f.Behind() {
 		t.Error("a new list does not end the wait")
 	}
 }
@@ -51,23 +51,23 @@ func TestFeedStopsWaitingForAWriteThatAListNoLongerHas(t *testing.T) {
 // A resource that may not be read is another thing than one that is not there, and both are looked for again.
 func TestFeedTellsWhyItCannotRead(t *testing.T) {
 	answers := make(chan error, 1)
-	f := newFeed("ConfigMap a/b", &corev1.ConfigMap{}, origin{
-		list: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+	f := New("ConfigMap a/b", &corev1.ConfigMap{}, Origin{
+		List: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 			if err := <-answers; err != nil {
 				return nil, err
 			}
 			return &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: "5"}}, nil
 		},
-		watch: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		Watch: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			if o.SendInitialEvents != nil {
 				return nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil)
 			}
 			return watch.NewFake(), nil
 		},
 	}, nil)
-	go f.run(t.Context())
+	go f.Run(t.Context())
 	state := func(synced bool, is func(error) bool) func() bool {
-		return func() bool { s, err := f.state(); return s == synced && is(err) }
+		return func() bool { s, err := f.State(); return s == synced && is(err) }
 	}
 	answers <- apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "b", nil)
 	eventually(t, "forbidden is not told", state(false, apierrors.IsForbidden))

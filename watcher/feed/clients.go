@@ -1,4 +1,4 @@
-package cluster
+package feed
 
 import (
 	"context"
@@ -16,14 +16,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// clients talk to the API server. They are limited by its priority and fairness, not by themselves.
-type clients struct {
-	kube   kubernetes.Interface
-	meta   metadata.Interface
+// Clients talk to the API server. They are limited by its priority and fairness, not by themselves.
+type Clients struct {
+	Kube   kubernetes.Interface
+	Meta   metadata.Interface
 	cilium *rest.RESTClient
 }
 
-func newClients(config *rest.Config) (*clients, error) {
+// NewClients makes them for the configuration.
+func NewClients(config *rest.Config) (*Clients, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	core := rest.CopyConfig(config)
@@ -50,52 +51,53 @@ func newClients(config *rest.Config) (*clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client for Cilium's resources: %w", err)
 	}
-	return &clients{kube, meta, cilium}, nil
+	return &Clients{kube, meta, cilium}, nil
 }
 
-// withName narrows an origin to one object.
-func withName(s origin, name string) origin {
-	s.field = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+// WithName narrows an origin to one object.
+func WithName(s Origin, name string) Origin {
+	s.Field = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	return s
 }
 
-// lister is the part of a generated client that a feed needs.
-type lister[L runtime.Object] interface {
+// Lister is the part of a generated client that a feed needs.
+type Lister[L runtime.Object] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-func (c *clients) from(list func(context.Context, metav1.ListOptions) (runtime.Object, error),
-	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)) origin {
-	return origin{list: list, watch: watch, client: c.kube}
+func (c *Clients) from(list func(context.Context, metav1.ListOptions) (runtime.Object, error),
+	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)) Origin {
+	return Origin{List: list, Watch: watch, Client: c.Kube}
 }
 
-// of makes an origin of a generated client.
-func of[L runtime.Object](c *clients, l lister[L]) origin {
+// Of makes an origin of a generated client.
+func Of[L runtime.Object](c *Clients, l Lister[L]) Origin {
 	return c.from(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return l.List(ctx, o) }, l.Watch)
 }
 
-func (c *clients) nodes() origin {
-	nodes := c.meta.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"})
-	s := of(c, nodes)
-	s.client = c.meta
+// Nodes are read as metadata alone.
+func (c *Clients) Nodes() Origin {
+	nodes := c.Meta.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"})
+	s := Of(c, nodes)
+	s.Client = c.Meta
 	return s
 }
 
-// nodeConfigs goes past discovery: the resource may come to be at any time.
-func (c *clients) nodeConfigs(namespace string) origin {
+// NodeConfigs goes past discovery: the resource may come to be at any time.
+func (c *Clients) NodeConfigs(namespace string) Origin {
 	get := func(o metav1.ListOptions) *rest.Request {
 		return c.cilium.Get().Namespace(namespace).Resource("ciliumnodeconfigs").VersionedParams(&o, metav1.ParameterCodec)
 	}
-	return origin{
-		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	return Origin{
+		List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			list := &ciliumv2.CiliumNodeConfigList{}
 			return list, get(o).Do(ctx).Into(list)
 		},
-		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		Watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.Watch = true
 			return get(o).Watch(ctx)
 		},
-		client: c.kube,
+		Client: c.Kube,
 	}
 }

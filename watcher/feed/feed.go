@@ -1,4 +1,4 @@
-package cluster
+package feed
 
 import (
 	"context"
@@ -14,11 +14,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// feed keeps the objects of one list or one name as the API server has them. Unlike a shared informer it reports that it
+// Feed keeps the objects of one list or one name as the API server has them. Unlike a shared informer it reports that it
 // may not read, or that the resource does not exist yet, and it looks again within seconds.
-type feed struct {
+type Feed struct {
 	cache.Store
-	what      string
+	What      string // it is of, for people
 	reflector *cache.Reflector
 	transform cache.TransformFunc
 
@@ -29,58 +29,58 @@ type feed struct {
 	changed  []func()
 }
 
-// origin lists and watches.
-type origin struct {
-	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
-	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
-	// client says whether it can stream a list.
-	client any
-	// field and label select what is wanted.
-	field, label string
+// Origin lists and watches.
+type Origin struct {
+	List  func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	Watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	// Client says whether it can stream a list.
+	Client any
+	// Field and Label select what is wanted.
+	Field, Label string
 }
 
 // retry bounds how long an absent resource or namespace, or a missing right, goes unnoticed once it is there.
 var retry = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Steps: 6, Cap: 5 * time.Second, Jitter: 0.2}
 
-// newFeed makes a feed of objects like the example. The transform, which may be nil, strips what is not looked at, so
+// New makes a feed of objects like the example. The transform, which may be nil, strips what is not looked at, so
 // that a change of it goes unnoticed.
-func newFeed(what string, example runtime.Object, s origin, transform cache.TransformFunc) *feed {
-	f := &feed{what: what, transform: transform}
+func New(what string, example runtime.Object, s Origin, transform cache.TransformFunc) *Feed {
+	f := &Feed{What: what, transform: transform}
 	var options []cache.StoreOption
 	if transform != nil {
 		options = append(options, cache.WithTransformer(transform))
 	}
 	f.Store = cache.NewStore(cache.DeletionHandlingMetaNamespaceKeyFunc, options...)
 	narrow := func(o metav1.ListOptions) metav1.ListOptions {
-		o.FieldSelector, o.LabelSelector = s.field, s.label
+		o.FieldSelector, o.LabelSelector = s.Field, s.Label
 		return o
 	}
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			list, err := s.list(ctx, narrow(o))
+			list, err := s.List(ctx, narrow(o))
 			f.note(ctx, err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			w, err := s.watch(ctx, narrow(o))
+			w, err := s.Watch(ctx, narrow(o))
 			f.note(ctx, err)
 			return w, err
 		},
 	}
 	backoff := retry
-	f.reflector = cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, s.client), example, f,
+	f.reflector = cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, s.Client), example, f,
 		cache.ReflectorOptions{Name: what, Backoff: &backoff})
 	return f
 }
 
-// subscribe calls the function after each change. It must be called before run.
-func (f *feed) subscribe(changed func()) { f.changed = append(f.changed, changed) }
+// Subscribe calls the function after each change. It must be called before Run.
+func (f *Feed) Subscribe(changed func()) { f.changed = append(f.changed, changed) }
 
-// run follows the API server until the context ends.
-func (f *feed) run(ctx context.Context) { f.reflector.RunWithContext(ctx) }
+// Run follows the API server until the context ends.
+func (f *Feed) Run(ctx context.Context) { f.reflector.RunWithContext(ctx) }
 
 // note remembers why nothing can be read, until something can.
-func (f *feed) note(ctx context.Context, err error) {
+func (f *Feed) note(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -93,23 +93,23 @@ func (f *feed) note(ctx context.Context, err error) {
 	}
 }
 
-// state reports whether the objects were ever read, and why they cannot be read now.
-func (f *feed) state() (synced bool, err error) {
+// State reports whether the objects were ever read, and why they cannot be read now.
+func (f *Feed) State() (synced bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.synced, f.err
 }
 
-// expect remembers the version that a write of ours returned.
-func (f *feed) expect(version string) {
+// Expect remembers the version that a write of ours returned.
+func (f *Feed) Expect(version string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.expected = version
 }
 
-// behind reports whether the feed has yet to see the last write of ours. A new list ends the wait: after an API server's
+// Behind reports whether the feed has yet to see the last write of ours. A new list ends the wait: after an API server's
 // data was restored from a backup, the version would never come.
-func (f *feed) behind() bool {
+func (f *Feed) Behind() bool {
 	f.mu.Lock()
 	expected := f.expected
 	f.mu.Unlock()
@@ -120,30 +120,30 @@ func (f *feed) behind() bool {
 	return err == nil && order < 0
 }
 
-func (f *feed) notify() {
+func (f *Feed) notify() {
 	for _, changed := range f.changed {
 		changed()
 	}
 }
 
-func (f *feed) read() {
+func (f *Feed) read() {
 	f.mu.Lock()
 	f.synced, f.err = true, nil
 	f.mu.Unlock()
 }
 
 // Transformer lets the reflector strip objects while it streams a list.
-func (f *feed) Transformer() cache.TransformFunc { return f.transform }
+func (f *Feed) Transformer() cache.TransformFunc { return f.transform }
 
 // Add is part of the reflector's store.
-func (f *feed) Add(obj any) error {
+func (f *Feed) Add(obj any) error {
 	defer f.notify()
 	f.read()
 	return f.Store.Add(obj)
 }
 
 // Update is part of the reflector's store. A change that the transform strips is no change.
-func (f *feed) Update(obj any) error {
+func (f *Feed) Update(obj any) error {
 	old, found, err := f.Get(obj)
 	if err != nil {
 		return err
@@ -158,21 +158,21 @@ func (f *feed) Update(obj any) error {
 }
 
 // Delete is part of the reflector's store.
-func (f *feed) Delete(obj any) error {
+func (f *Feed) Delete(obj any) error {
 	defer f.notify()
 	return f.Store.Delete(obj)
 }
 
 // Replace is part of the reflector's store.
-func (f *feed) Replace(list []any, version string) error {
+func (f *Feed) Replace(list []any, version string) error {
 	defer f.notify()
 	defer f.read()
-	f.expect("")
+	f.Expect("")
 	return f.Store.Replace(list, version)
 }
 
-// one returns the only object of a feed that follows one name.
-func one[T any](f *feed) (object T, found bool) {
+// One returns the only object of a feed that follows one name.
+func One[T any](f *Feed) (object T, found bool) {
 	for _, o := range f.List() {
 		if typed, ok := o.(T); ok {
 			return typed, true
@@ -181,8 +181,8 @@ func one[T any](f *feed) (object T, found bool) {
 	return object, false
 }
 
-// all returns every object.
-func all[T any](f *feed) []T {
+// All returns every object.
+func All[T any](f *Feed) []T {
 	objects := f.List()
 	list := make([]T, 0, len(objects))
 	for _, o := range objects {
