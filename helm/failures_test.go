@@ -47,6 +47,15 @@ func TestN7N17RefusalsAreOneSentenceWithTheFix(t *testing.T) {
 		{name: "Cilium's list in the release's own ConfigMap", namespace: "kube-system",
 			values: resolvers + "cilium: {configMap: {name: rel-holdfast}}",
 			want:   `cilium.configMap.name is "rel-holdfast", a ConfigMap of this release itself: choose another name`},
+		{name: "N17 our binary for another vendor's plugin", values: "plugin: {entry: {type: istio-cni}}\nchain: {binary: /holdfast-cni}",
+			want: `plugin.entry is the plugin "istio-cni" and chain.binary is "/holdfast-cni", which is another: unset chain.binary ` +
+				`if "istio-cni" is on the nodes already, or give the path that installCNI.extraVolumeMounts brings it in at`},
+		{name: "our plugin without its binary", values: resolvers + "chain: {binary: ''}",
+			want: "chain.binary is empty and holdfast-cni comes with Holdfast's own image, of one release with the rest: unset chain.binary"},
+		{name: "Cilium's list without Cilium", values: resolvers + "chain: {strategy: cilium}\ncilium: {enabled: false}",
+			want: `chain.strategy is "cilium" and cilium.enabled is false: unset chain.strategy, or set cilium.enabled=true`},
+		{name: "one port for two", values: resolvers + "installCNI: {metricsPort: 9644}",
+			want: "installCNI.metricsPort and installCNI.healthPort are both 9644, on the node's own network: choose another for one"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -82,6 +91,9 @@ func TestN7N17AcceptedAtTheBorder(t *testing.T) {
 		{name: "N17 an entry needs no resolvers", values: "plugin: {entry: {type: linkerd-cni}}"},
 		{name: "kube-proxy stays", values: resolvers + "cilium: {kubeProxyReplacement: false}"},
 		{name: "KPR is of no account without Cilium", values: resolvers + "cilium: {enabled: false, kubeProxyReplacement: true}"},
+		{name: "N17 an entry whose binary is on the nodes", values: "plugin: {entry: {type: linkerd-cni}}\nchain: {binary: ''}"},
+		{name: "two of three places", values: resolvers + "chain: {confDir: /etc/cni/net.d, criSocket: /run/crio/crio.sock}"},
+		{name: "no metrics", values: resolvers + "installCNI: {metricsPort: 0}"},
 		{name: "KPR with an address", values: resolvers + "cilium: {kubeProxyReplacement: true}\nkubernetesApi: {host: api.example.com}"},
 	}
 	for _, tc := range tests {
@@ -114,6 +126,17 @@ func TestN7N16SchemaRefusesWhatCannotBeMeant(t *testing.T) {
 		{"an API address with a scheme", resolvers + "kubernetesApi: {host: 'https://10.0.0.1'}", "/kubernetesApi/host"},
 		{"a label the chart sets itself", resolvers + "extraLabels: {app.kubernetes.io/name: x}", "propertyName 'app.kubernetes.io/name'"},
 		{"no replicas", resolvers + "watcher: {replicas: 0}", "/watcher/replicas"},
+		{"a strategy that does not exist", resolvers + "chain: {strategy: dropin}", "/chain/strategy"},
+		{"a relative directory", resolvers + "chain: {confDir: etc/cni/net.d}", "/chain/confDir"},
+		{"a directory with dots", resolvers + "chain: {binDir: /opt/../bin}", "/chain/binDir"},
+		{"a directory that ends in a slash", resolvers + "chain: {binDir: /opt/cni/bin/}", "/chain/binDir"},
+		{"a socket as a URL", resolvers + "chain: {criSocket: 'unix:///run/containerd/containerd.sock'}", "/chain/criSocket"},
+		{"a socket in the root", resolvers + "chain: {criSocket: /containerd.sock}", "/chain/criSocket"},
+		{"a relative binary", resolvers + "chain: {binary: holdfast-cni}", "/chain/binary"},
+		{"a surge", resolvers + "installCNI: {updateStrategy: {rollingUpdate: {maxSurge: 1}}}", "/installCNI/updateStrategy/rollingUpdate"},
+		{"no pod replaced at a time", resolvers + "installCNI: {updateStrategy: {rollingUpdate: {maxUnavailable: 0}}}", "/installCNI/updateStrategy/rollingUpdate/maxUnavailable"},
+		{"a toleration that is none", resolvers + "installCNI: {tolerations: [all]}", "/installCNI/tolerations/0"},
+		{"an install-cni value that does not exist", resolvers + "installCNI: {hostPID: true}", "/installCNI"},
 		{"a log level that does not exist", resolvers + "logLevel: loud", "/logLevel"},
 	}
 	for _, tc := range tests {

@@ -73,18 +73,21 @@ func TestN16EveryImageIsByDigestWhereOneIsSet(t *testing.T) {
 			seen := 0
 			for _, o := range objects(t, manifests) {
 				for _, image := range images(o.Object) {
+					if strings.Contains(image, "linkerd") {
+						continue // an init container of the user's own
+					}
 					seen++
 					if want := "registry.example.com/holdfast@" + digest; image != want {
 						t.Errorf("%s %s: image %q, want %q", o.GetKind(), o.GetName(), image, want)
 					}
 				}
 			}
-			want := 2
-			if set == "no-cilium" {
-				want = 0
+			want := 3
+			if !ciliumEnabled(v) {
+				want = 2
 			}
 			if seen != want {
-				t.Errorf("%d images, want %d: the watcher's and the leave Job's, where there is Cilium", seen, want)
+				t.Errorf("%d images, want %d: install-cni's, the leave Job's and, where there is Cilium, the watcher's", seen, want)
 			}
 		})
 	}
@@ -148,6 +151,13 @@ func rights(t *testing.T, manifests string) []string {
 func TestRightsAreExactlyThese(t *testing.T) {
 	manifests, _ := mustRender(t, helm.RenderOptions{Values: values(t, "defaults")})
 	want := []string{
+		"ClusterRole /holdfast-system.rel-install-cni: [get list watch patch] []/[nodes] []",
+		"ClusterRole /holdfast-system.rel-install-cni: [patch] []/[nodes/status] []",
+		"Role default/holdfast-system.rel-install-cni-events: [create patch] [ events.k8s.io]/[events] []",
+		"Role holdfast-system/rel-install-cni: [get list watch] []/[configmaps] [rel-holdfast]",
+		"Role kube-system/holdfast-system.rel-install-cni-cilium: [get list watch] []/[configmaps] [cilium-config holdfast-cni-config]",
+		"Role kube-system/holdfast-system.rel-install-cni-cilium: [get list watch] [apps]/[daemonsets] [cilium]",
+		"Role kube-system/holdfast-system.rel-install-cni-cilium: [get list watch] [cilium.io]/[ciliumnodeconfigs] []",
 		"ClusterRole /holdfast-system.rel-leave: [list] []/[nodes] []",
 		"ClusterRole /holdfast-system.rel-watcher: [get list watch] []/[nodes] []",
 		"Role holdfast-system/rel-leave: [get list watch] []/[configmaps] [rel-holdfast-status]",
@@ -201,13 +211,36 @@ func TestTwoReleasesShareNoObject(t *testing.T) {
 	}
 }
 
-func TestN16WithoutCiliumOnlyThePluginsConfigurationIsRendered(t *testing.T) {
+func TestN16WithoutCiliumTheNodesAloneAreLookedAfter(t *testing.T) {
 	manifests, notes := mustRender(t, helm.RenderOptions{Values: values(t, "no-cilium")})
-	rendered := objects(t, manifests)
-	if len(rendered) != 1 || rendered[0].GetName() != "rel-holdfast" {
-		t.Errorf("%d objects are rendered, want the ConfigMap rel-holdfast alone", len(rendered))
+	for _, o := range objects(t, manifests) {
+		if strings.Contains(o.GetName(), "watcher") || o.GetNamespace() == "kube-system" {
+			t.Errorf("%s %s/%s is rendered", o.GetKind(), o.GetNamespace(), o.GetName())
+		}
+	}
+	for _, kind := range []string{"DaemonSet rel-install-cni", "Job rel-leave"} {
+		kind, name, _ := strings.Cut(kind, " ")
+		args := container(t, find(t, manifests, kind, name))["args"]
+		if !slices.Contains(args.([]any), any("--cilium=false")) {
+			t.Errorf("%s: args %v", kind, args)
+		}
 	}
 	if strings.Contains(notes, "cni.configMap") || strings.Contains(notes, "watcher") {
 		t.Error("the notes must not speak of Cilium or of a watcher")
 	}
+}
+
+func ciliumEnabled(v map[string]any) bool {
+	enabled, found, _ := unstructured.NestedBool(v, "cilium", "enabled")
+	return enabled || !found
+}
+
+// container is the one container of a pod template.
+func container(t *testing.T, o *unstructured.Unstructured) map[string]any {
+	t.Helper()
+	all, _, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%s %s: %d containers: %v", o.GetKind(), o.GetName(), len(all), err)
+	}
+	return all[0].(map[string]any)
 }

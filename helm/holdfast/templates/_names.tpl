@@ -1,6 +1,7 @@
 {{/* Every name derives from the release name. Cluster-scoped names, and those in Cilium's namespace, start with the
 release's namespace and a dot: a namespace holds no dot, so no two releases share a name. */}}
 {{- define "holdfast.watcher" -}}{{ .Release.Name }}-watcher{{- end }}
+{{- define "holdfast.installCNI" -}}{{ .Release.Name }}-install-cni{{- end }}
 {{- define "holdfast.leave" -}}{{ .Release.Name }}-leave{{- end }}
 {{- define "holdfast.config" -}}{{ .Release.Name }}-holdfast{{- end }}
 {{- define "holdfast.status" -}}{{ .Release.Name }}-holdfast-status{{- end }}

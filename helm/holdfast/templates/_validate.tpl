@@ -9,6 +9,8 @@
 {{- else -}}
 {{- include "holdfast.validatePlugin" . -}}
 {{- end -}}
+{{- include "holdfast.validateChain" . -}}
+{{- include "holdfast.validateNamespace" . -}}
 {{- if and $v.cilium.enabled (not $v.kubernetesApi.host) (include "holdfast.kubeProxyReplaced" .) -}}
 {{- fail "Cilium replaces kube-proxy here, so the Service address of the Kubernetes API works only once Cilium does, and Holdfast starts before it: --set kubernetesApi.host=<address of the API server that works without Services>,kubernetesApi.port=<port>" -}}
 {{- end -}}
@@ -50,6 +52,37 @@
 {{- if or $p.sidecar.images $p.ingress.ports -}}
 {{- fail "plugin.entry is another vendor's plugin, which knows no plugin.sidecar and no plugin.ingress: unset plugin.entry or those two" -}}
 {{- end -}}
+{{- end }}
+
+{{- define "holdfast.validateChain" -}}
+{{- $v := .Values -}}
+{{- $binary := include "holdfast.chainBinary" . -}}
+{{- if and $v.plugin.entry (eq $binary "/holdfast-cni") -}}
+{{- fail (printf "plugin.entry is the plugin %q and chain.binary is \"/holdfast-cni\", which is another: unset chain.binary if %q is on the nodes already, or give the path that installCNI.extraVolumeMounts brings it in at" $v.plugin.entry.type $v.plugin.entry.type) -}}
+{{- end -}}
+{{- if and (not $v.plugin.entry) (not $binary) -}}
+{{- fail "chain.binary is empty and holdfast-cni comes with Holdfast's own image, of one release with the rest: unset chain.binary" -}}
+{{- end -}}
+{{- if and (eq $v.chain.strategy "cilium") (not $v.cilium.enabled) -}}
+{{- fail "chain.strategy is \"cilium\" and cilium.enabled is false: unset chain.strategy, or set cilium.enabled=true" -}}
+{{- end -}}
+{{- if and (int $v.installCNI.metricsPort) (eq (int $v.installCNI.metricsPort) (int $v.installCNI.healthPort)) -}}
+{{- fail (printf "installCNI.metricsPort and installCNI.healthPort are both %d, on the node's own network: choose another for one" (int $v.installCNI.healthPort)) -}}
+{{- end -}}
+{{- end }}
+
+{{/* Only what the namespace says of itself is known here: without a label the cluster's default decides. */}}
+{{- define "holdfast.validateNamespace" -}}
+{{- $enforce := include "holdfast.enforced" . -}}
+{{- if has $enforce (list "baseline" "restricted") -}}
+{{- fail (printf "namespace %q enforces the Pod Security Standard %q, which admits none of Holdfast's pods: kubectl label namespace %s pod-security.kubernetes.io/enforce=privileged --overwrite" .Release.Namespace $enforce .Release.Namespace) -}}
+{{- end -}}
+{{- end }}
+
+{{/* What the release's namespace enforces; empty while rendering offline, and where it has no such label. */}}
+{{- define "holdfast.enforced" -}}
+{{- $namespace := lookup "v1" "Namespace" "" .Release.Namespace | default dict -}}
+{{- get (dig "metadata" "labels" dict $namespace) "pod-security.kubernetes.io/enforce" -}}
 {{- end }}
 
 {{/* Not empty if Cilium replaces kube-proxy: by the value, else by Cilium's configuration in the cluster, which is
