@@ -46,9 +46,13 @@ func TestOnAnAPIServer(t *testing.T) {
 		run  func(*live, *testing.T)
 	}{
 		{"the chart refuses KPR without an address, seen in the cluster", (*live).refusesKPR},
+		{"N6 the chart refuses a namespace that admits none of its pods", (*live).refusesNamespace},
 		{"N7 the chart installs", (*live).installs},
+		{"N6 the notes ask for no label that is there", (*live).admits},
 		{"the watcher has the rights it needs and no others", (*live).rights},
 		{"C6 fast sync changes one annotation and nothing else", (*live).fastSync},
+		{"M1 install-cni has the rights it needs and no others", (*live).nodeRights},
+		{"M1 N3 install-cni changes two labels, one taint and one condition of its own Node and nothing else", (*live).nodePolicy},
 		{"C9 an upgrade ends leaving", (*live).upgradeEndsLeaving},
 		{"C9 a failed uninstall names its Job, and a rollback ends leaving", (*live).failedUninstallRollsBack},
 		{"C9 uninstall leaves Cilium's list", (*live).uninstalls},
