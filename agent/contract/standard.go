@@ -58,7 +58,7 @@ var places = []struct{ reason, field, fix string }{
 	{"hostPort", "spec.*.ports.hostPort", "remove it, and use a Service"},
 	{"probe or lifecycle host", "spec.*.httpGet.host, spec.*.tcpSocket.host", "remove it"},
 	{"privileged", "spec.*.securityContext.privileged", "remove it"},
-	{"procMount", "spec.*.securityContext.procMount", "remove it, or set spec.hostUsers to false"},
+	{"procMount", "spec.*.securityContext.procMount", "remove it"},
 	{"restricted volume types", "spec.volumes", "use configMap, csi, downwardAPI, emptyDir, ephemeral, persistentVolumeClaim, projected or secret"},
 	{"runAsNonRoot", "spec.*.securityContext.runAsNonRoot", "set it to true for the pod"},
 	{"runAsUser=0", "spec.*.securityContext.runAsUser", "choose another user than 0, or set spec.hostUsers to false"},
