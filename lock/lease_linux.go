@@ -3,6 +3,7 @@ package lock
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/google/nftables"
@@ -60,14 +61,14 @@ func aliveFor(d time.Duration) []nftables.SetElement {
 	return []nftables.SetElement{{Key: familyIPv4.first, Timeout: d}, {Key: familyIPv6.first, Timeout: d}}
 }
 
-// Remaining is how long the lease still lasts, of both families the shorter. It fails with ErrExpired if there is none, and with
-// ErrNotLocked.
+// Remaining is how long the lease still lasts, of both families the shorter. It fails with ErrExpired if there is none, with
+// ErrDiffers if there is one that never ends, which nobody lent, and with ErrNotLocked.
 func (n *Namespace) Remaining() (left time.Duration, err error) {
 	if err := n.begin(); err != nil {
 		return 0, err
 	}
 	defer func() { err = n.end("read the lease", err) }()
-	elements, err := n.nft.GetSetElements(&nftables.Set{Table: table(), Name: setAlive, KeyType: nftables.TypeNFProto, HasTimeout: true})
+	elements, err := n.elements(setAlive)
 	if errors.Is(err, unix.ENOENT) {
 		return 0, fmt.Errorf("%w: %w", ErrNotLocked, unix.ENOENT)
 	}
@@ -77,5 +78,13 @@ func (n *Namespace) Remaining() (left time.Duration, err error) {
 	if len(elements) != 2 {
 		return 0, ErrExpired
 	}
-	return min(elements[0].Expires, elements[1].Expires), nil
+	left = time.Duration(math.MaxInt64)
+	for _, e := range elements {
+		expires := e.get(unix.NFTA_SET_ELEM_EXPIRATION)
+		if expires == nil {
+			return 0, fmt.Errorf("%w: the lease has no end", ErrDiffers)
+		}
+		left = min(left, time.Duration(be64(expires))*time.Millisecond)
+	}
+	return left, nil
 }

@@ -6,7 +6,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"runtime"
+	"syscall"
 	"testing"
 
 	"github.com/google/nftables"
@@ -49,9 +51,39 @@ func needRoot(t testing.TB) {
 func newPod(t testing.TB) *pod {
 	t.Helper()
 	needRoot(t)
+	return start(t, func() error { return unix.Unshare(unix.CLONE_NEWNET) })
+}
+
+// newPodOf makes one whose network belongs to a user namespace, with users numbered from first.
+func newPodOf(t testing.TB, first int) *pod {
+	t.Helper()
+	needRoot(t)
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = []string{helpEnv + "=hold"}
+	all := []syscall.SysProcIDMap{{HostID: first, Size: 65536}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET, UidMappings: all, GidMappings: all}
+	stdin, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(stdin.Close(), cmd.Wait()) })
+	return start(t, func() error {
+		ns, err := unix.Open(fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(unix.Setns(ns, unix.CLONE_NEWNET), unix.Close(ns))
+	})
+}
+
+func start(t testing.TB, enter func() error) *pod {
+	t.Helper()
 	p := &pod{work: make(chan func()), port: 20000}
 	ready := make(chan error)
-	go p.live(ready)
+	go p.live(enter, ready)
 	if err := <-ready; err != nil {
 		t.Fatal(err)
 	}
@@ -83,11 +115,11 @@ func (p *pod) track() error {
 	return p.end("track", errors.Join(err, p.nft.Flush()))
 }
 
-// live is the pod's thread: it makes the namespace, does what it is given, and ends with its thread.
-func (p *pod) live(ready chan<- error) {
+// live is the pod's thread: it enters the namespace, does what it is given, and ends with its thread.
+func (p *pod) live(enter func() error, ready chan<- error) {
 	runtime.LockOSThread()
 	p.path = fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid())
-	err := unix.Unshare(unix.CLONE_NEWNET)
+	err := enter()
 	if err == nil {
 		err = p.setUp()
 	}

@@ -289,6 +289,8 @@ func writes(r *run, f *flow) bool {
 	_, _ = unix.Write(f.fd, []byte("out"))
 	for _, k := range f.mine(r.sent()) {
 		if string(k.payload) == "out" {
+			f.ack += 3
+			r.receive(f.packet(ackFlag, "")) // or the next would wait for it (RFC 896)
 			return true
 		}
 	}

@@ -159,12 +159,25 @@ func (n *Namespace) readSets() ([]RecordedSet, error) {
 }
 
 func (n *Namespace) readElements(set string) ([][]byte, error) {
+	elements, err := n.elements(set)
+	if err != nil {
+		return nil, err
+	}
+	var out [][]byte
+	for _, e := range elements {
+		out = append(out, e.bytes())
+	}
+	slices.SortFunc(out, slices.Compare[[]byte])
+	return out, nil
+}
+
+func (n *Namespace) elements(set string) ([]attrs, error) {
 	answers, err := n.ask(unix.NFT_MSG_GETSETELEM, netlink.Dump,
 		name(unix.NFTA_SET_ELEM_LIST_TABLE, Table), name(unix.NFTA_SET_ELEM_LIST_SET, set))
 	if err != nil {
 		return nil, err
 	}
-	var out [][]byte
+	var out []attrs
 	for _, answer := range answers {
 		list, err := attributes(answer.get(unix.NFTA_SET_ELEM_LIST_ELEMENTS))
 		if err != nil {
@@ -175,10 +188,9 @@ func (n *Namespace) readElements(set string) ([][]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, parts.bytes())
+			out = append(out, parts)
 		}
 	}
-	slices.SortFunc(out, slices.Compare[[]byte])
 	return out, nil
 }
 
