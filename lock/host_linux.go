@@ -18,7 +18,12 @@ func openNamespace(path string) (*os.File, error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOTDIR) {
 		return nil, fmt.Errorf("%w: %w", ErrGone, err)
 	}
-	return file, err
+	if err != nil || file.Fd() > 2 {
+		return file, err
+	}
+	// Where standard input was closed, the file got its number, and 0 is no namespace to the libraries.
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	return os.NewFile(uintptr(fd), path), errors.Join(err, file.Close())
 }
 
 // identify refuses what is not a network namespace, and the host's.
@@ -66,29 +71,52 @@ func refuseHost(id ID) error {
 // refuseNeighbour refuses the namespace that the socket is in if process 1 is in it too: then its list of netlink sockets, which it
 // shows to everybody, has the socket's inode in the last column (net/netlink/af_netlink.c: netlink_native_seq_show).
 func refuseNeighbour(conn *netlink.Conn) error {
-	var inode uint64
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return fmt.Errorf("tell it from the host's: %w", err)
-	}
-	var statErr error
-	if err := raw.Control(func(fd uintptr) {
-		var stat unix.Stat_t
-		statErr = unix.Fstat(int(fd), &stat)
-		inode = stat.Ino
-	}); err != nil || statErr != nil {
-		return fmt.Errorf("tell it from the host's: stat of a socket: %w", errors.Join(err, statErr))
+	var stat unix.Stat_t
+	if err := control(conn, func(fd int) error { return unix.Fstat(fd, &stat) }); err != nil {
+		return fmt.Errorf("tell it from the host's: stat of a socket: %w", err)
 	}
 	list, err := os.ReadFile("/proc/1/net/netlink")
 	if err != nil {
 		return fmt.Errorf("tell it from the host's: %w", err)
 	}
 	for line := range strings.Lines(string(list)) {
-		if fields := strings.Fields(line); len(fields) > 0 && fields[len(fields)-1] == strconv.FormatUint(inode, 10) {
+		if fields := strings.Fields(line); len(fields) > 0 && fields[len(fields)-1] == strconv.FormatUint(stat.Ino, 10) {
 			return ErrHostNamespace
 		}
 	}
 	return nil
+}
+
+// isInside makes sure that the socket is in the namespace that was checked, and not in this process's: a library that takes the file
+// descriptor 0 for none would open it there. SIOCGSKNS (include/uapi/linux/sockios.h) opens the namespace of a socket.
+func isInside(conn *netlink.Conn, id ID) error {
+	return control(conn, func(fd int) error {
+		ns, err := unix.IoctlRetInt(fd, unix.SIOCGSKNS)
+		if err != nil {
+			return fmt.Errorf("ask a socket for its namespace: %w", err)
+		}
+		defer func() { _ = unix.Close(ns) }()
+		var stat unix.Stat_t
+		if err := unix.Fstat(ns, &stat); err != nil {
+			return fmt.Errorf("ask a socket for its namespace: %w", err)
+		}
+		if idOf(&stat) != id {
+			return fmt.Errorf("a socket was opened in namespace %v, not in %v: %w", idOf(&stat), id, ErrHostNamespace)
+		}
+		return nil
+	})
+}
+
+func control(conn *netlink.Conn, f func(fd int) error) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var result error
+	if err := raw.Control(func(fd uintptr) { result = f(int(fd)) }); err != nil {
+		return err
+	}
+	return result
 }
 
 func idOf(stat *unix.Stat_t) ID { return ID{Device: uint64(stat.Dev), Inode: stat.Ino} }

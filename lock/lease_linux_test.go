@@ -127,7 +127,7 @@ func TestNoRenewalRevives(t *testing.T) {
 		}
 		all.Go(func() {
 			defer func() { _ = n.Close() }()
-			for range 50 {
+			for range 10 {
 				if err := n.Renew(Lease); !errors.Is(err, ErrExpired) {
 					t.Errorf("got %v, want ErrExpired", err)
 				}

@@ -32,6 +32,8 @@ var helpers = map[string]func() map[string]string{
 	"host":         openHost,
 	"clock":        renewElsewhen,
 	"hold":         hold,
+	"closed input": closedInput,
+	"connect":      connect,
 }
 
 // told is an error as a helper tells it.

@@ -82,7 +82,7 @@ func (n *Namespace) connect() error {
 	if n.nft, err = nftables.New(nftables.WithNetNSFd(int(n.file.Fd())), nftables.AsLasting(), nftables.WithSockOptions(keep)); err != nil {
 		return fmt.Errorf("open a netfilter socket: %w", err)
 	}
-	if err := n.rememberPort(); err != nil {
+	if err := errors.Join(isInside(n.conn, n.id), n.rememberPort()); err != nil {
 		return err
 	}
 	n.links, err = n.handle(unix.NETLINK_ROUTE)
@@ -91,19 +91,13 @@ func (n *Namespace) connect() error {
 
 // rememberPort keeps the address of the socket: changes that were made through it are this Namespace's own.
 func (n *Namespace) rememberPort() error {
-	raw, err := n.conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var address unix.Sockaddr
-	var nameErr error
-	if err := errors.Join(raw.Control(func(fd uintptr) { address, nameErr = unix.Getsockname(int(fd)) }), nameErr); err != nil {
-		return fmt.Errorf("read a netlink socket's address: %w", err)
-	}
-	if own, ok := address.(*unix.SockaddrNetlink); ok {
-		n.port.Store(own.Pid)
-	}
-	return nil
+	return control(n.conn, func(fd int) error {
+		address, err := unix.Getsockname(fd)
+		if own, ok := address.(*unix.SockaddrNetlink); ok {
+			n.port.Store(own.Pid)
+		}
+		return wrap("read a socket's address", err)
+	})
 }
 
 func (n *Namespace) handle(family int) (*links.Handle, error) {
@@ -135,7 +129,11 @@ func (n *Namespace) begin() error {
 			return fmt.Errorf("netns %q: %w", n.path, err)
 		}
 	}
-	return n.conn.SetDeadline(time.Now().Add(deadline))
+	if err := n.conn.SetDeadline(time.Now().Add(deadline)); err != nil {
+		n.mu.Unlock()
+		return fmt.Errorf("netns %q: %w", n.path, err)
+	}
+	return nil
 }
 
 // end also closes the sockets after an error: an answer that came too late must not be read as that to the next request. The next

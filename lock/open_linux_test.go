@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -73,8 +74,10 @@ func openHost() map[string]string {
 		return answers
 	}
 	n := &Namespace{path: host, file: file}
-	if err = n.connect(); err == nil {
-		err = refuseNeighbour(n.conn)
+	if n.id, err = identify(file); err == nil || errors.Is(err, errHidden) || errors.Is(err, ErrHostNamespace) {
+		if err = n.connect(); err == nil {
+			err = refuseNeighbour(n.conn)
+		}
 	}
 	answers["look among process 1's sockets"] = told(err)
 	return answers
@@ -88,6 +91,42 @@ func TestANamespaceThatIsNoNeighbour(t *testing.T) {
 	var stat unix.Stat_t
 	if err := unix.Stat(p.path, &stat); err != nil || p.ID() != (ID{stat.Dev, stat.Ino}) || p.Path() != p.path {
 		t.Errorf("%v at %s (%v)", p.ID(), p.Path(), err)
+	}
+}
+
+// A socket of this process's own namespace is not taken for one of the pod's.
+func TestASocketElsewhereIsRefused(t *testing.T) {
+	p := newPod(t)
+	elsewhere, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = elsewhere.Close() }()
+	if err := isInside(elsewhere, p.ID()); !errors.Is(err, ErrHostNamespace) {
+		t.Errorf("got %v, want ErrHostNamespace", err)
+	}
+	if err := isInside(p.conn, p.ID()); err != nil {
+		t.Error(err)
+	}
+}
+
+// closedInput is a helper without a standard input.
+func closedInput() map[string]string {
+	if err := unix.Close(0); err != nil {
+		return map[string]string{"close": err.Error()}
+	}
+	n, err := Open(os.Getenv("LOCK_TEST_PATH"))
+	if err != nil {
+		return map[string]string{"open": err.Error()}
+	}
+	return map[string]string{"open": "done", "fd above 2": fmt.Sprint(n.file.Fd() > 2), "lease": told(n.Renew(Lease))}
+}
+
+func TestOpenWithoutAStandardInput(t *testing.T) {
+	p, _ := lockedPod(t)
+	answers := help(t, func(f func()) { f() }, "closed input", nil, "LOCK_TEST_PATH="+p.outerPath())
+	if answers["open"] != "done" || answers["fd above 2"] != "true" || answers["lease"] != "expired" {
+		t.Error(answers)
 	}
 }
 

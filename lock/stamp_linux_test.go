@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -154,6 +155,39 @@ func TestAPodWithUsersOfItsOwn(t *testing.T) {
 	if err := p.Cut("a test"); err != nil {
 		t.Error(err)
 	}
+}
+
+// A process of the sidecar's user, and processes of others, as a container runs them.
+func TestProcessesOfOtherUsers(t *testing.T) {
+	p := newPod(t)
+	if err := p.lockAndLend(); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		uid, gid uint32
+		want     bool
+	}{
+		"the sidecar": {SidecarUID, SidecarGID, true}, "user 1000": {1000, 1000, false}, "root": {0, 0, false},
+		"the sidecar's user in another group": {SidecarUID, 1000, false}, "another user in its group": {1000, SidecarGID, false},
+	} {
+		p.do(func() { p.sent() })
+		p.help(t, "connect", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: test.uid, Gid: test.gid}})
+		p.do(func() {
+			got := slices.ContainsFunc(p.sent(), func(k packet) bool { return k.dst == outside4 && k.flags == syn })
+			if got != test.want {
+				t.Errorf("%s: a SYN came out: %v", name, got)
+			}
+		})
+	}
+}
+
+// connect is a helper that begins a connection.
+func connect() map[string]string {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return map[string]string{"socket": err.Error()}
+	}
+	return map[string]string{"connect": told(unix.Connect(fd, sockaddr(outside4, 443)))}
 }
 
 // hold is a helper: it keeps its namespaces until its input ends.
