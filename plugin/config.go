@@ -35,6 +35,9 @@ type Config struct {
 	Ingress Ingress `json:"ingress,omitzero"`
 	// SeccompProfiles are the Localhost profiles allowed beside RuntimeDefault, relative to the kubelet's seccomp folder.
 	SeccompProfiles []string `json:"seccompProfiles,omitempty"`
+	// RuntimeClasses are those that governed pods may name, beside the runtime's default, which is named by none. The lock must have
+	// been proved in each: a runtime with a kernel of its own (gVisor, Kata) may pass packets that no rule sees.
+	RuntimeClasses []string `json:"runtimeClasses,omitempty"`
 }
 
 // Sidecar lists the images, by digest, that may run as the sidecar.

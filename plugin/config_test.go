@@ -16,7 +16,8 @@ const full = `{
   "refuse": ["203.0.113.0/24"],
   "sidecar": {"images": ["sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"]},
   "ingress": {"ports": [8080]},
-  "seccompProfiles": ["profiles/agent.json"]
+  "seccompProfiles": ["profiles/agent.json"],
+  "runtimeClasses": ["runc-2"]
 }`
 
 func TestParseConfigReadsEveryKey(t *testing.T) {
@@ -34,6 +35,7 @@ func TestParseConfigReadsEveryKey(t *testing.T) {
 		Sidecar:            Sidecar{Images: []string{"sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}},
 		Ingress:            Ingress{Ports: []int{8080}},
 		SeccompProfiles:    []string{"profiles/agent.json"},
+		RuntimeClasses:     []string{"runc-2"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -75,6 +77,10 @@ func TestParseConfigRefusesBadInput(t *testing.T) {
 		"bad digest":             {head + `,"sidecar":{"images":["sha256:00"]}}`, `sidecar.images[0] "sha256:00": not a digest`},
 		"bad port":               {head + `,"ingress":{"ports":[0]}}`, `ingress.ports[0] 0: not a port`},
 		"profile outside":        {head + `,"seccompProfiles":["../x"]}`, `not a path inside`},
+		"bad class":              {head + `,"runtimeClasses":["a..b"]}`, `runtimeClasses[0] "a..b": not a RuntimeClass's name`},
+		"what the lock refuses":  {head + `,"allowPrivate":["10.0.0.0/8","169.254.0.0/16"]}`, `plugin.json: allowPrivate[1] 169.254.0.0/16: holds 169.254.`},
+		"digest in upper case":   {head + `,"sidecar":{"images":["sha256:` + strings.Repeat("A", 64) + `"]}}`, `not a digest`},
+		"namespace with a dash":  {head + `,"governedNamespaces":["a-"]}`, `not a namespace name`},
 		"profile absolute":       {head + `,"seccompProfiles":["/x"]}`, `not a path inside`},
 	}
 	for name, test := range tests {

@@ -5,14 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"path"
-	"regexp"
 	"slices"
-)
-
-var (
-	// A namespace is an RFC 1123 label.
-	namespacePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-	digestPattern    = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	"strings"
 )
 
 // Validate reports everything wrong with c, joined, each fault with its key and its fix. The namespaces in reserved
@@ -38,7 +32,7 @@ func (c Config) Validate(reserved ...string) error {
 		if slices.Contains(reserved, name) {
 			return "is never governed; remove it"
 		}
-		if !namespacePattern.MatchString(name) {
+		if !isLabel(name) {
 			return "not a namespace name; write lower-case letters, digits and -"
 		}
 		return ""
@@ -46,7 +40,7 @@ func (c Config) Validate(reserved ...string) error {
 	each(&faults, "allowPrivate", c.AllowPrivate, checkRange)
 	each(&faults, "refuse", c.Refuse, checkRange)
 	each(&faults, "sidecar.images", c.Sidecar.Images, func(digest string) string {
-		if !digestPattern.MatchString(digest) {
+		if digits, found := strings.CutPrefix(digest, "sha256:"); !found || len(digits) != 64 || strings.Trim(digits, "0123456789abcdef") != "" {
 			return "not a digest; write sha256: and 64 lower-case hexadecimal digits"
 		}
 		return ""
@@ -63,6 +57,17 @@ func (c Config) Validate(reserved ...string) error {
 		}
 		return ""
 	})
+	each(&faults, "runtimeClasses", c.RuntimeClasses, func(name string) string {
+		for part := range strings.SplitSeq(name, ".") {
+			if !isLabel(part) || len(name) > 253 {
+				return "not a RuntimeClass's name; write lower-case letters, digits, - and ."
+			}
+		}
+		return ""
+	})
+	if len(faults) == 0 {
+		faults.refusedByLock(c)
+	}
 	if extra := len(faults) - faultsTold; extra > 0 {
 		faults = append(faults[:faultsTold], fmt.Errorf("plugin.json: and %d faults more", extra))
 	}
@@ -89,6 +94,11 @@ func each[T comparable](f *faults, key string, values []T, check func(T) string)
 			seen[value] = i
 		}
 	}
+}
+
+// isLabel reports whether a name is an RFC 1123 label.
+func isLabel(name string) bool {
+	return len(name) > 0 && len(name) < 64 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" && name[0] != '-' && name[len(name)-1] != '-'
 }
 
 func checkResolver(text string) string {

@@ -2,12 +2,9 @@
 package main
 
 import (
-	"github.com/containernetworking/cni/pkg/skel"
-	"github.com/containernetworking/cni/pkg/version"
+	"os"
 
 	"github.com/holdfast-cni/holdfast/plugin"
 )
 
-func main() {
-	skel.PluginMainFuncs(plugin.Funcs(), version.PluginSupports(plugin.Versions()...), "holdfast-cni: enforcement behind a cluster's own network plugin")
-}
+func main() { os.Exit(plugin.New().Main()) }

@@ -1,0 +1,125 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/containernetworking/cni/pkg/skel"
+
+	"github.com/holdfast-cni/holdfast/agent/adopt"
+	"github.com/holdfast-cni/holdfast/lock"
+)
+
+// add returns what ADD prints. For a pod that is not governed that is all it does: no lock, no file, no socket.
+func (p Plugin) add(ctx context.Context, args *skel.CmdArgs) ([]byte, error) {
+	r, err := parseRequest(args.StdinData)
+	if err != nil {
+		return nil, err
+	}
+	result, err := r.result()
+	whose := podOf(args.Args)
+	if !r.governs(whose) {
+		if result == nil && len(r.PrevResult) > 0 && string(r.PrevResult) != "null" {
+			// What can't be converted is passed on as it came: to judge it is up to the runtime.
+			return append(r.PrevResult, '\n'), nil
+		}
+		return result, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := p.govern(ctx, args, whose); err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// govern locks the pod's network and has the agent adopt it. From the moment that the lock is on until the agent has added the lease,
+// and after any error, nothing passes but loopback.
+func (p Plugin) govern(ctx context.Context, args *skel.CmdArgs, whose pod) error {
+	switch {
+	case whose.namespace == "" || whose.name == "" || whose.uid == "":
+		return errIdentity("K8S_POD_NAMESPACE, K8S_POD_NAME and K8S_POD_UID in CNI_ARGS")
+	case !adopt.SafeID(args.ContainerID):
+		return errIdentity("a container id")
+	}
+	rules, err := rulesOf(args.StdinData)
+	if err != nil {
+		return errConfig(whose, err)
+	}
+	netns, err := lock.Open(args.Netns)
+	if err != nil {
+		return errNetns(whose, err)
+	}
+	defer func() { _ = netns.Close() }() // nothing was written that closing could lose
+	request, err := p.lock(netns, rules, args.ContainerID, whose)
+	if err != nil {
+		return err
+	}
+	if err := adopt.Adopt(ctx, p.Socket, request); err != nil {
+		return errAdopt(whose, err)
+	}
+	return nil
+}
+
+// lock puts the lock on and keeps what the kernel then held.
+func (p Plugin) lock(netns *lock.Namespace, rules lock.Rules, containerID string, whose pod) (adopt.Request, error) {
+	boot, err := adopt.Boot()
+	if err != nil {
+		return adopt.Request{}, errState(whose, err)
+	}
+	record, err := netns.Apply(rules)
+	switch {
+	case errors.Is(err, lock.ErrLocked):
+		return p.again(netns, rules, containerID, whose)
+	case errors.Is(err, lock.ErrDiffers):
+		return adopt.Request{}, errLock(whose, errors.Join(err, netns.Cut("the kernel didn't take the rules as they were meant")))
+	case err != nil:
+		return adopt.Request{}, errLock(whose, err)
+	}
+	kept, err := json.Marshal(record)
+	if err != nil {
+		return adopt.Request{}, errState(whose, err)
+	}
+	request := adopt.Request{
+		Version: adopt.Version, ContainerID: containerID, NetNS: netns.Path(), Device: netns.ID().Device, Inode: netns.ID().Inode, Boot: boot,
+		Namespace: whose.namespace, Name: whose.name, UID: whose.uid, Rules: rules.Digest(), Record: kept,
+	}
+	if err := p.States.Write(request); err != nil {
+		return adopt.Request{}, errState(whose, err)
+	}
+	return request, nil
+}
+
+// again is ADD of a namespace that is locked. A runtime that repeats the ADD of a sandbox may have its answer if everything is as this
+// sandbox's first ADD left it; whether the lease may still be had is then for the agent to say. Whatever else is there, the plugin
+// didn't finish, or somebody else's table: that pod stays closed, and the runtime makes a new sandbox.
+func (p Plugin) again(netns *lock.Namespace, rules lock.Rules, containerID string, whose pod) (adopt.Request, error) {
+	r, err := p.States.Read(containerID)
+	if err != nil {
+		return adopt.Request{}, errAgain(whose, err)
+	}
+	if r.Namespace != whose.namespace || r.Name != whose.name || r.UID != whose.uid {
+		return adopt.Request{}, errAgain(whose, errors.New("it was put on for another pod"))
+	}
+	if r.Rules != rules.Digest() {
+		return adopt.Request{}, errAgain(whose, errors.New("plugin.json has changed meanwhile"))
+	}
+	if err := p.verify(netns, r); err != nil {
+		return adopt.Request{}, errAgain(whose, err)
+	}
+	return r, nil
+}
+
+// verify compares the kernel with what was kept, if that is about this namespace.
+func (p Plugin) verify(netns *lock.Namespace, r adopt.Request) error {
+	if err := r.In(netns.ID().Device, netns.ID().Inode); err != nil {
+		return err
+	}
+	record, err := lock.ParseRecord(r.Record)
+	if err != nil {
+		return err
+	}
+	return netns.Verify(record)
+}

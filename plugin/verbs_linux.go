@@ -1,0 +1,98 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/types"
+	"github.com/containernetworking/cni/pkg/version"
+
+	"github.com/holdfast-cni/holdfast/agent/adopt"
+)
+
+// Plugin is the verbs, with where they find the agent and keep their state.
+type Plugin struct {
+	Socket string
+	States adopt.Store
+	// Log is for what a runtime is not told: why something failed at DEL or GC.
+	Log io.Writer
+}
+
+// New is the plugin as it is on a node.
+func New() Plugin {
+	return Plugin{Socket: adopt.Socket, States: adopt.Store{Folder: adopt.States}, Log: os.Stderr}
+}
+
+// Main is called once by a runtime, through environment and standard input, and returns the exit code. On standard output is either
+// a result or an error with its code and fix, never both.
+func (p Plugin) Main() int {
+	var result []byte
+	err := skel.PluginMainFuncsWithError(skel.CNIFuncs{
+		Add:    func(args *skel.CmdArgs) (err error) { result, err = p.add(context.Background(), args); return err },
+		Del:    func(args *skel.CmdArgs) error { p.forget(args.ContainerID); return nil },
+		Check:  p.check,
+		GC:     func(args *skel.CmdArgs) error { p.collect(args.StdinData); return nil },
+		Status: p.status,
+	}, version.PluginSupports(Versions()...), about+"enforcement behind a cluster's own network plugin")
+	switch command := os.Getenv("CNI_COMMAND"); {
+	case err == nil:
+		if _, writeErr := os.Stdout.Write(result); writeErr != nil {
+			err = errOutput(writeErr)
+		}
+	case command == "DEL", command == "GC":
+		// A pod that can't be removed helps nobody, whatever is wrong with the list.
+		p.log(err)
+		if command == "DEL" {
+			p.forget(os.Getenv("CNI_CONTAINERID"))
+		}
+		return 0
+	}
+	if err == nil {
+		return 0
+	}
+	if printErr := fixed(err).Print(); printErr != nil {
+		p.log(printErr)
+	}
+	return 1
+}
+
+// forget is DEL. The namespace, with its lock, is the runtime's to remove.
+func (p Plugin) forget(containerID string) {
+	if err := p.States.Remove(containerID); err != nil {
+		p.log(err)
+	}
+}
+
+// collect is GC: it forgets every sandbox that the runtime doesn't list, and none if it lists none it could read (CNI specification,
+// section "GC": cni.dev/valid-attachments).
+func (p Plugin) collect(stdin []byte) {
+	var valid struct {
+		Attachments *[]types.GCAttachment `json:"cni.dev/valid-attachments"`
+	}
+	if err := json.Unmarshal(stdin, &valid); err != nil || valid.Attachments == nil {
+		p.log(fmt.Errorf("forget ended sandboxes: no list of those that are valid: %v", err))
+		return
+	}
+	keep := map[string]bool{}
+	for _, a := range *valid.Attachments {
+		keep[a.ContainerID] = true
+	}
+	if err := p.States.Keep(keep); err != nil {
+		p.log(err)
+	}
+}
+
+// status answers what a runtime takes it for: whether any pod can start. It speaks up only if ADD would refuse pods that are not
+// governed (docs/adr/0006).
+func (p Plugin) status(args *skel.CmdArgs) error {
+	if _, err := parseRequest(args.StdinData); err != nil {
+		return fail(types.ErrPluginNotAvailable, "correct plugin.json in Holdfast's ConfigMap", "no pod can start: %v", err)
+	}
+	return nil
+}
+
+func (p Plugin) log(err error) { _, _ = fmt.Fprintf(p.Log, "%s%v\n", about, err) }
