@@ -58,7 +58,7 @@ func newBinary(root, source string) (*binary, error) {
 }
 
 // ensure installs the executable where it is missing or another, and says what is still wrong with it; installed reports
-// that it was written. Version is the list's cniVersion.
+// that it was written. Version is the list's cniVersion; empty: there is no list yet.
 func (b *binary) ensure(ctx context.Context, fsys fs.FS, dirs []string, kind, version string) (reason chaining.Reason, message string, installed bool) {
 	if len(dirs) == 0 {
 		return chaining.BinaryMissing, "the runtime names no bin directory; set chain.binDir", false
@@ -169,15 +169,11 @@ func (b *binary) speaks(ctx context.Context, path, version string) (chaining.Rea
 		b.seen = id
 		b.versions, b.failed = b.ask(ctx, path)
 	}
-	switch {
-	case b.failed != nil:
-		failed := b.failed
+	if failed := b.failed; failed != nil {
 		b.failed = nil // asked again at the next look
 		return chaining.BinaryDiffers, fmt.Sprintf("%s does not answer VERSION: %s", filepath.Base(path), failed)
-	case version == "":
-		version = "0.1.0" // CNI specification, section 1: where none is given
 	}
-	if !slices.Contains(b.versions, version) {
+	if version != "" && !slices.Contains(b.versions, version) {
 		return chaining.BinaryDiffers, fmt.Sprintf("%s speaks CNI %s, not the list's %s", filepath.Base(path), strings.Join(b.versions, ", "), version)
 	}
 	return chaining.Chained, ""

@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path"
@@ -163,7 +164,10 @@ func (l *loop) executable(ctx context.Context, x node.Examination, entry chainin
 	if l.options.BinDir != "" {
 		dirs = []string{l.options.BinDir}
 	}
-	version := x.Directory.Primary(x.As).List.CNIVersion()
+	version := ""
+	if primary := x.Directory.Primary(x.As); primary.Err == nil {
+		version = cmp.Or(primary.List.CNIVersion(), "0.1.0") // CNI specification, section 1: where none is given
+	}
 	reason, message, installed := l.binary.ensure(ctx, l.fsys, dirs, entry.Type(), version)
 	if installed {
 		l.metrics.repaired("binary")

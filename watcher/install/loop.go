@@ -151,7 +151,19 @@ func (l *loop) keep(ctx context.Context, n *corev1.Node, entry chaining.Entry, r
 	l.metrics.looked(now, l.gate, x.Report.Proof, x.Choice.Strategy)
 	message := l.message(x, verdict)
 	l.teller.decided(n, l.gate, message)
-	return soonest(next, l.nudge(now, x, verdict), l.retryAt(now), l.publish(ctx, kept(l.gate.open, l.gate.reason, message)))
+	return soonest(next, again(verdict.Reason), l.nudge(now, x, verdict), l.retryAt(now), l.publish(ctx, kept(l.gate.open, l.gate.reason, message)))
+}
+
+// again is when to look at what is not good though no event tells of it: a file that is written in place is complete without
+// one.
+func again(r chaining.Reason) time.Duration {
+	switch r {
+	case chaining.Chained:
+		return 0
+	case chaining.BinaryMissing, chaining.BinaryDiffers:
+		return time.Second
+	}
+	return 5 * time.Second
 }
 
 // message is the condition's: what is so, and the fix where it is not good.

@@ -37,7 +37,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		patches: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_node_patches_total",
 			Help: "Patches of the Node, by result: written, failed."}, []string{"result"}),
 	}
-	r.MustRegister(m.isOpen, m.reason, m.proof, m.strategy, m.repairs, m.removals, m.nudges, m.closed, m.patches)
+	for _, c := range []prometheus.Collector{m.isOpen, m.reason, m.proof, m.strategy, m.repairs, m.removals, m.nudges, m.closed, m.patches} {
+		_ = r.Register(c) // of two loops in one process, a test's, the first is shown
+	}
 	for _, target := range []string{targetCilium, targetRuntime} {
 		m.nudges.WithLabelValues(target)
 	}

@@ -18,6 +18,9 @@ func (r Report) String() string {
 	}
 	fmt.Fprintf(&b, "drop-ins   %s (%s)\n", r.Dropins.said(), r.Dropins.Why)
 	fmt.Fprintf(&b, "proof      %s\n", r.Proof)
+	if a := r.Asked; a != nil {
+		fmt.Fprintf(&b, "loaded     %s\n", a.said())
+	}
 	for _, note := range r.Notes {
 		fmt.Fprintf(&b, "note       %s\n", show(note))
 	}
@@ -54,6 +57,16 @@ func (r Report) String() string {
 	}
 	b.WriteString(r.Verdict.said())
 	return b.String()
+}
+
+func (a *Asked) said() string {
+	switch {
+	case len(a.Plugins) > 0:
+		return fmt.Sprintf("network %s: %s (asked of %s)", show(a.Network), showAll(a.Plugins), show(a.Socket))
+	case a.Failure != "":
+		return fmt.Sprintf("nothing: %s (asked of %s)", show(a.Failure), show(a.Socket))
+	}
+	return fmt.Sprintf("it does not say (asked of %s)", show(a.Socket))
 }
 
 func (d Dropins) said() string {
