@@ -60,8 +60,27 @@ func pings(u user) func(*run, netip.Addr) bool {
 	}
 }
 
+// connectsByMPTCP sends through sockets that the kernel makes for the user's (RFC 8684). A kernel without it is asked by TCP.
+func connectsByMPTCP(u user) func(*run, netip.Addr) bool {
+	return func(r *run, to netip.Addr) bool {
+		proto := unix.IPPROTO_MPTCP
+		if fd, err := unix.Socket(familyOf(to), unix.SOCK_STREAM, proto); err == nil {
+			must(unix.Close(fd))
+		} else {
+			proto = unix.IPPROTO_TCP
+		}
+		fd := r.socket(u, familyOf(to), unix.SOCK_STREAM, proto)
+		r.sent()
+		_ = unix.Connect(fd, sockaddr(to, 443))
+		return slices.ContainsFunc(r.sent(), func(k packet) bool { return k.dst == to && k.flags&syn != 0 })
+	}
+}
+
 func rawProbes() []probe {
-	probes := both("the sidecar pings", CountRefused, outside4, outside6, pings(theSidecar))
+	probes := both("the sidecar connects by MPTCP", "", outside4, outside6, connectsByMPTCP(theSidecar))
+	probes = append(probes, both("the sidecar connects by MPTCP to a private address", CountRefused, private4, private6, connectsByMPTCP(theSidecar))...)
+	probes = append(probes, both("another user connects by MPTCP", CountOther, outside4, outside6, connectsByMPTCP(workload))...)
+	probes = append(probes, both("the sidecar pings", CountRefused, outside4, outside6, pings(theSidecar))...)
 	probes = append(probes, both("the sidecar pings an allowed address", CountRefused, allowed4, allowed6, pings(theSidecar))...)
 	probes = append(probes, both("another user pings", CountOther, outside4, outside6, pings(workload))...)
 	probes = append(probes, both("a tunnel of the sidecar's", CountRefused, outside4, outside6, sendsRaw(theSidecar, unix.IPPROTO_GRE, "\x00\x00\x08\x00"))...)

@@ -1,13 +1,11 @@
 package lock
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -177,104 +175,4 @@ func (p *pod) makeDormant() error {
 	}
 	_, err = p.conn.Receive()
 	return err
-}
-
-func TestMonitorTellsOwnChangesFromOthers(t *testing.T) {
-	p, _ := lockedPod(t)
-	m, err := p.Monitor()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = m.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if err := errors.Join(p.FirstLease(Lease), p.Renew(Lease)); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if c, err := m.Next(ctx); err != nil || !c.Own {
-			t.Errorf("got %+v, %v; want an own change", c, err)
-		}
-	}
-	other, err := Open(p.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = other.Close() }()
-	if err := other.Renew(Lease); err != nil {
-		t.Fatal(err)
-	}
-	if c, err := m.Next(ctx); err != nil || c.Own || c.PID == 0 || c.Process == "" {
-		t.Errorf("got %+v, %v; want another's change", c, err)
-	}
-	cancel()
-	if _, err := m.Next(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("after the end: %v", err)
-	}
-}
-
-func TestCountersSayWhy(t *testing.T) {
-	p := newPod(t)
-	if c, err := p.Counters(); err != nil || len(c) != 0 {
-		t.Errorf("without a lock: %v, %v", c, err)
-	}
-	if err := p.lockAndLend(); err != nil {
-		t.Fatal(err)
-	}
-	r := &run{pod: p}
-	p.do(func() { r.asked(r.udp(workload, outside4, 53), "x") })
-	if c, err := p.Counters(); err != nil || len(c) != 7 || c[CountOther] != (Counter{1, 29}) {
-		t.Errorf("got %v, %v", c, err)
-	}
-}
-
-func TestThisKernelIsSupported(t *testing.T) {
-	needRoot(t)
-	if err := Supported(); err != nil {
-		t.Error(err)
-	}
-	for release, want := range map[string]bool{
-		"5.10.0": true, "5.10": true, "6.18.44-fc-v782": true, "10.0": true, "5.9.16": false, "4.18.0-553.el8": false, "": false, "new": false,
-	} {
-		if atLeast(release, floorMajor, floorMinor) != want {
-			t.Errorf("%q: not %v", release, want)
-		}
-	}
-}
-
-func BenchmarkApply(b *testing.B) {
-	p := newPod(b)
-	rules, err := Build(testConfig)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		if _, err := p.Apply(rules); err != nil {
-			b.Fatal(err)
-		}
-		b.StopTimer()
-		p.unlock()
-		b.StartTimer()
-	}
-}
-
-func BenchmarkRenew(b *testing.B) {
-	p := newPod(b)
-	if err := p.lockAndLend(); err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		if err := p.Renew(Lease); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkVerify(b *testing.B) {
-	p, record := lockedPod(b)
-	for b.Loop() {
-		if err := p.Verify(record); err != nil {
-			b.Fatal(err)
-		}
-	}
 }
