@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/holdfast-cni/holdfast/chaining"
 	"github.com/holdfast-cni/holdfast/configmap"
 	"github.com/holdfast-cni/holdfast/e2e/lab"
 	"github.com/holdfast-cni/holdfast/helm"
@@ -32,15 +33,12 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, func() {
 	var digest string
 
 	BeforeAll(func(ctx SpecContext) {
-		l = makeLab(ctx, lab.Options{Name: "e2e-cilium", Net: "cilium", Flags: []string{"-configmap", "none"}})
+		l = makeLab(ctx, lab.Options{Name: "e2e-cilium", Net: "cilium", Flags: []string{"-configmap", "none", "-registered"}})
 		var err error
 		nodes, err = l.Nodes(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		digest, err = l.LoadProduct(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		for _, node := range nodes {
-			Expect(node.InstallPlugin(ctx, l.Plugin())).To(Succeed())
-		}
 	}, NodeTimeout(20*time.Minute))
 	AfterEach(func(ctx SpecContext) { collectOnFailure(ctx, l) }, NodeTimeout(5*time.Minute))
 
@@ -52,6 +50,7 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, func() {
 		}
 		install(ctx, l, nodes[0].Name, digest, nil)
 		Eventually(agents).WithContext(ctx).WithArguments(l).Should(And(HaveLen(len(nodes)), HaveEach(Satisfy(ready))))
+		becomes(ctx, l, opened, nodes...)
 	}
 
 	It("C1: hangs while the ConfigMap does not exist", Label(smoke), func(ctx SpecContext) {
@@ -61,10 +60,11 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, func() {
 		Consistently(agents, "5s").WithContext(ctx).WithArguments(l).Should(HaveEach(HaveField("Status.Phase", corev1.PodPending)))
 	}, SpecTimeout(25*time.Minute)) // the cluster is made in it
 
-	It("C1: starts once the watcher, a pod of the chart, has made it", Label(smoke), func(ctx SpecContext) {
+	It("C1, N2, N3: starts once the watcher, a pod of the chart, has made it, and each node opens", Label(smoke), func(ctx SpecContext) {
 		began := time.Now()
 		installed(ctx)
-		report("from the chart's installation to every agent Ready: %s", time.Since(began).Round(time.Second))
+		report("from the chart's installation to every agent Ready and every node open: %s", time.Since(began).Round(time.Second))
+		Expect(message(ctx, l, nodes[1])).To(ContainSubstring("strategy cilium, proof runtime"))
 		Eventually(notReady).WithContext(ctx).WithArguments(l).Should(BeEmpty())
 	}, SpecTimeout(5*time.Minute))
 
@@ -94,7 +94,7 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, func() {
 		By("being refused by the plugin where they are governed, and nowhere else")
 		_, err := l.Kube.CoreV1().Pods("talk").Create(ctx, servePod("governed", nodes[1].Name, map[string]string{"holdfast.dev/governed": "true"}), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(eventNotes).WithContext(ctx).WithArguments(l, "talk").Should(ContainElement(ContainSubstring("holdfast-cni: pod talk/governed is governed")))
+		Eventually(eventNotes).WithContext(ctx).WithArguments(l, "talk").Should(ContainElement(ContainSubstring("holdfast-cni: ")))
 		Expect(l.Kube.CoreV1().Pods("talk").Delete(ctx, "governed", metav1.DeleteOptions{})).To(Succeed())
 		Eventually(func() error {
 			_, err := l.Kube.CoreV1().Pods("talk").Get(ctx, "governed", metav1.GetOptions{})
@@ -138,9 +138,12 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, func() {
 		Eventually(findings).WithContext(ctx).WithArguments(l).Should(BeEmpty())
 	}, SpecTimeout(5*time.Minute))
 
-	It("C6: a changed plugin.json reaches Cilium's source file at once with fast sync", Label(smoke), func(ctx SpecContext) {
+	It("C6: a changed plugin.json reaches the chain that the runtime has loaded at once with fast sync", Label(smoke), func(ctx SpecContext) {
 		installed(ctx)
-		report("changed plugin.json to Cilium's source file on every node, with fast sync: %s", changeReaches(ctx, l, nodes, "10.96.0.11"))
+		before := restarts(ctx, l, ciliums, "k8s-app=cilium")
+		report("changed plugin.json to the loaded chain of every node, with fast sync: %s", changeReaches(ctx, l, nodes, "10.96.0.11"))
+		becomes(ctx, l, opened, nodes...)
+		Expect(restarts(ctx, l, ciliums, "k8s-app=cilium")).To(Equal(before), "no agent was restarted")
 		Eventually(asked).WithContext(ctx).WithArguments(l).Should(HaveEach(Equal(listDigest(ctx, l))))
 	}, SpecTimeout(4*time.Minute))
 
@@ -158,11 +161,55 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, func() {
 		Expect(asked(ctx, l)).To(Equal(before), "the pods are left alone")
 	}, SpecTimeout(6*time.Minute))
 
+	It("C5: keeps the node closed while Cilium's list differs, writes no list itself, and opens when Cilium's agent goes on", Label(ci), func(ctx SpecContext) {
+		installed(ctx)
+		node, file := nodes[1], lab.ConfDir+"/05-cilium.conflist"
+		want, err := list(ctx, l)
+		Expect(err).NotTo(HaveOccurred())
+		for reason, edited := range map[chaining.Reason]string{
+			chaining.EntryDiffers: strings.Replace(want, "10.96.0.1", "10.97.0.1", 1),
+			chaining.EntryMissing: strings.Replace(want, "holdfast-cni", "bandwidth", 1),
+			chaining.ListInvalid:  want[:len(want)/2],
+		} {
+			resume := pauseAgent(ctx, node)
+			Expect(node.Write(ctx, file, []byte(edited), 0o600)).To(Succeed())
+			becomes(ctx, l, closed(reason), node)
+			Expect(node.Shell(ctx, "find /etc/cni/net.d -name '*holdfast*'")).To(BeEmpty())
+			Expect(resume(ctx)).To(Succeed())
+			becomes(ctx, l, opened, node)
+		}
+	}, SpecTimeout(6*time.Minute))
+
+	It("N3: heals a runtime that missed Cilium's list (containerd#11715)", Label(ci), func(ctx SpecContext) {
+		installed(ctx)
+		node := nodes[1]
+		resume := pauseAgent(ctx, node)
+		_, err := node.Shell(ctx, `mkdir -p /etc/cni/elsewhere && mv /etc/cni/net.d/05-cilium.conflist /etc/cni/elsewhere/`)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(chained).WithContext(ctx).WithArguments(node).Should(ContainSubstring("no network config found"))
+		becomes(ctx, l, closed(chaining.NoNetworkList), node)
+		_, err = node.Shell(ctx, `mv /etc/cni/elsewhere/05-cilium.conflist /etc/cni/net.d/`)
+		Expect(err).NotTo(HaveOccurred())
+		becomes(ctx, l, opened, node)
+		Expect(resume(ctx)).To(Succeed())
+		becomes(ctx, l, opened, node)
+	}, SpecTimeout(5*time.Minute))
+
+	It("N4: takes a node out when its label is removed, though Cilium's list names the plugin still, and back in", Label(ci), func(ctx SpecContext) {
+		installed(ctx)
+		label(ctx, l, "null", nodes[1])
+		becomes(ctx, l, "-", nodes[1])
+		Eventually(installers).WithContext(ctx).WithArguments(l).Should(HaveLen(len(nodes) - 1))
+		startsPod(ctx, l, nodes[1], "stubbed")
+		register(ctx, l, nodes[1])
+		becomes(ctx, l, opened, nodes[1])
+	}, SpecTimeout(4*time.Minute))
+
 	DescribeTable("pods live on when a process of the node is killed", Label(ci), func(ctx SpecContext, process string) {
 		installed(ctx)
 		servePods(ctx, l, nodes, "talk")
 		node := nodes[1]
-		before := restarts(ctx, l, "talk")
+		before := restarts(ctx, l, "talk", "app=talk")
 		process15 := process[:min(15, len(process))]
 		pid, err := node.Run(ctx, "pgrep", "-o", "-x", process15)
 		Expect(err).NotTo(HaveOccurred())
@@ -170,7 +217,7 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, func() {
 		Eventually(node.Run).WithContext(ctx).WithArguments("pgrep", "-o", "-x", process15).ShouldNot(Equal(pid), "another one comes")
 		Eventually(notReady).WithContext(ctx).WithArguments(l).Should(BeEmpty())
 		Eventually(agents).WithContext(ctx).WithArguments(l).Should(HaveEach(Satisfy(ready)))
-		Expect(restarts(ctx, l, "talk")).To(Equal(before), "running pods are left alone")
+		Expect(restarts(ctx, l, "talk", "app=talk")).To(Equal(before), "running pods are left alone")
 		Eventually(l.Exec).WithContext(ctx).WithArguments("talk", "pod-"+node.Name, "/probe", "get", "http://talk.talk.svc.cluster.local:8080/").Should(ContainSubstring("pod-"))
 
 		By("starting a new pod on it")
@@ -186,7 +233,16 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, func() {
 
 	It("C9: helm uninstall leaves Cilium its own entry, and Cilium able to start", Label(ci), func(ctx SpecContext) {
 		installed(ctx)
+		servePods(ctx, l, nodes, "talk")
 		Expect(helm.Uninstall(ctx, l.Config, helm.ReleaseOptions{Release: "holdfast", Namespace: ours})).To(Succeed())
+		for _, node := range nodes {
+			Expect(state(ctx, l, node)).To(Equal("false"))
+			Expect(chained(ctx, node)).To(And(HavePrefix("OK"), Not(ContainSubstring("holdfast-cni"))))
+		}
+		Expect(l.Kube.CoreV1().Namespaces().Delete(ctx, "talk", metav1.DeleteOptions{})).To(Succeed())
+		for _, node := range nodes {
+			goes(ctx, l, "talk", "pod-"+node.Name)
+		}
 		Expect(list(ctx, l)).To(And(ContainSubstring("cilium-cni"), Not(ContainSubstring("holdfast-cni"))))
 		restartAgents(ctx, l, len(nodes))
 		for _, node := range nodes {
@@ -196,7 +252,7 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, func() {
 	}, SpecTimeout(6*time.Minute))
 })
 
-// changeReaches sets another resolver and returns how long Cilium's source file takes to follow on every node.
+// changeReaches sets another resolver and returns how long the chain that the runtime has loaded takes to follow on every node.
 func changeReaches(ctx context.Context, l *lab.Lab, nodes []*lab.Node, resolver string) time.Duration {
 	GinkgoHelper()
 	plugin := strings.NewReplacer("10.96.0.10", resolver, "10.96.0.11", resolver).Replace(pluginJSON(ctx, l))
@@ -206,9 +262,7 @@ func changeReaches(ctx context.Context, l *lab.Lab, nodes []*lab.Node, resolver 
 	_, err = l.Kube.CoreV1().ConfigMaps(ours).Patch(ctx, watcher.ConfigName("holdfast"), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "helm"})
 	Expect(err).NotTo(HaveOccurred())
 	for _, node := range nodes {
-		Eventually(func() (string, error) {
-			return node.Shell(ctx, `cat /var/lib/kubelet/pods/*/volumes/kubernetes.io~configmap/cni-configuration/cni-config`)
-		}).WithContext(ctx).Should(ContainSubstring(resolver))
+		Eventually(chained).WithContext(ctx).WithArguments(node).Should(ContainSubstring(resolver))
 	}
 	return time.Since(began).Round(100 * time.Millisecond)
 }

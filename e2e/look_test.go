@@ -156,9 +156,9 @@ func eventNotes(ctx context.Context, l *lab.Lab, namespace string) ([]string, er
 }
 
 // restarts counts the restarts of each pod's containers.
-func restarts(ctx context.Context, l *lab.Lab, namespace string) map[string]int32 {
+func restarts(ctx context.Context, l *lab.Lab, namespace, selector string) map[string]int32 {
 	GinkgoHelper()
-	pods, err := l.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=talk"})
+	pods, err := l.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	Expect(err).NotTo(HaveOccurred())
 	counts := map[string]int32{}
 	for _, pod := range pods.Items {
