@@ -50,7 +50,7 @@ func (n *Namespace) create(r Rules) error {
 	if err := n.addChains(t, r.chains); err != nil {
 		return err
 	}
-	err := n.nft.Flush()
+	err := n.commit()
 	if errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("%w: %w", ErrLocked, unix.EEXIST)
 	}

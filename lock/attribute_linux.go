@@ -51,30 +51,46 @@ func (n *Namespace) ask(message int, flags netlink.HeaderFlags, about ...attr) (
 	return out, nil
 }
 
+// attributes reads what attrs.bytes writes. It copies nothing.
 func attributes(data []byte) (attrs, error) {
-	raw, err := netlink.UnmarshalAttributes(data)
-	if err != nil {
-		return nil, fmt.Errorf("read netlink attributes: %w", err)
+	out := make(attrs, 0, 8)
+	sorted := true
+	for len(data) >= 4 {
+		size, kind := int(binary.NativeEndian.Uint16(data)), binary.NativeEndian.Uint16(data[2:])
+		if size < 4 || size > len(data) {
+			return nil, fmt.Errorf("read netlink attributes: a length of %d, where there are %d bytes", size, len(data))
+		}
+		kind &^= unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER
+		sorted = sorted && (len(out) == 0 || out[len(out)-1].kind <= kind)
+		out = append(out, attr{kind, data[4:size:size]})
+		data = data[min(len(data), (size+3)&^3):]
 	}
-	var out attrs
-	for _, a := range raw {
-		out = append(out, attr{a.Type &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER), a.Data})
+	if len(data) > 0 {
+		return nil, fmt.Errorf("read netlink attributes: %d bytes are left", len(data))
 	}
-	slices.SortStableFunc(out, func(a, b attr) int { return int(a.kind) - int(b.kind) })
+	if !sorted {
+		slices.SortStableFunc(out, func(a, b attr) int { return int(a.kind) - int(b.kind) })
+	}
 	return out, nil
 }
 
 // bytes writes the attributes as netlink does: length and type in the machine's order, padded to four bytes (include/uapi/linux/netlink.h).
 func (a attrs) bytes() []byte {
-	var out []byte
+	size := 0
+	for _, one := range a {
+		size += 4 + (len(one.data)+3)&^3
+	}
+	out := make([]byte, 0, size)
 	for _, one := range a {
 		out = binary.NativeEndian.AppendUint16(out, uint16(4+len(one.data)))
 		out = binary.NativeEndian.AppendUint16(out, one.kind)
 		out = append(out, one.data...)
-		out = append(out, make([]byte, -len(one.data)&3)...)
+		out = append(out, padding[:-len(one.data)&3]...)
 	}
 	return out
 }
+
+var padding [3]byte
 
 func (a attrs) get(kind uint16) []byte {
 	for _, one := range a {

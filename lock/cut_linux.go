@@ -55,7 +55,7 @@ func (n *Namespace) addCutTable() error {
 	if err := n.addChains(t, cutChains()); err != nil {
 		return err
 	}
-	return n.nft.Flush()
+	return n.commit()
 }
 
 // dropLease empties the sets, so that neither a renewal nor a first lease can follow. Without a lock there is nothing to end.
@@ -63,7 +63,7 @@ func (n *Namespace) dropLease() error {
 	for _, name := range []string{setTicket, setAlive} {
 		n.nft.FlushSet(&nftables.Set{Table: table(), Name: name})
 	}
-	if err := n.nft.Flush(); !errors.Is(err, unix.ENOENT) {
+	if err := n.commit(); !errors.Is(err, unix.ENOENT) {
 		return err
 	}
 	return nil

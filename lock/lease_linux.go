@@ -45,7 +45,7 @@ func (n *Namespace) lend(act, from string, used []nftables.SetElement, d time.Du
 	if err := errors.Join(n.nft.SetDeleteElements(deleted, used), n.nft.SetAddElements(added, aliveFor(d))); err != nil {
 		return err
 	}
-	err = n.nft.Flush()
+	err = n.commit()
 	if !errors.Is(err, unix.ENOENT) {
 		return err
 	}

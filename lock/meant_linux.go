@@ -153,6 +153,9 @@ func plainExpressions(list []byte) []byte {
 
 // maskCounters empties the counters, which change with every packet. Everything else stays as it was dumped.
 func maskCounters(list []byte) []byte {
+	if !bytes.Contains(list, []byte("counter\x00")) {
+		return list
+	}
 	return eachExpression(list, func(name string, data attrs) attrs {
 		if name == "counter" {
 			return nil

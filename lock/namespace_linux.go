@@ -38,6 +38,10 @@ type Namespace struct {
 	links *links.Handle
 
 	port atomic.Uint32 // the netlink address of conn
+
+	// commits are the transactions that went through this Namespace; readAt is the generation at which it last read all, when they
+	// were commitsThen.
+	commits, commitsThen, readAt uint32
 }
 
 // Open opens the network namespace at the path: what a runtime hands to CNI plugins, or /proc/<pid>/ns/net. It fails with
@@ -134,6 +138,15 @@ func (n *Namespace) begin() error {
 		return fmt.Errorf("netns %q: %w", n.path, err)
 	}
 	return nil
+}
+
+// commit sends what was gathered, as one transaction.
+func (n *Namespace) commit() error {
+	err := n.nft.Flush()
+	if err == nil {
+		n.commits++
+	}
+	return err
 }
 
 // end also closes the sockets after an error: an answer that came too late must not be read as that to the next request. The next

@@ -136,6 +136,43 @@ func (p *pod) replaceFirst(t *testing.T, name, how string) {
 	p.nft.AddRule(&nftables.Rule{Table: table(), Chain: c, Handle: rules[0].Handle, Exprs: exprs})
 }
 
+// What this Namespace did itself is no change; what another did is, were it undone at once.
+func TestChangedKnowsOwnTransactions(t *testing.T) {
+	p, record := lockedPod(t)
+	want := func(when string, want bool) {
+		t.Helper()
+		if got, err := p.Changed(); err != nil || got != want {
+			t.Errorf("%s: changed %v (%v), want %v", when, got, err, want)
+		}
+	}
+	want("after the lock", false)
+	if err := errors.Join(p.FirstLease(Lease), p.Renew(Lease), p.Renew(Lease)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.FirstLease(Lease); !errors.Is(err, ErrTicketUsed) {
+		t.Fatal(err)
+	}
+	want("after renewals and a failed transaction", false)
+	other, err := Open(p.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	if changed, err := other.Changed(); err != nil || !changed {
+		t.Errorf("who has read nothing knows nothing: %v, %v", changed, err)
+	}
+	for range 2 {
+		if err := other.Renew(Lease); err != nil {
+			t.Fatal(err)
+		}
+		want("after another's transaction", true)
+		if err := p.Verify(record); err != nil {
+			t.Fatal(err)
+		}
+		want("after Verify", false)
+	}
+}
+
 // A lease that somebody added without an end is none that was lent.
 func TestALeaseWithoutAnEnd(t *testing.T) {
 	p, _ := lockedPod(t)
