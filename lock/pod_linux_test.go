@@ -159,7 +159,11 @@ func (p *pod) setUp() error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(links.LinkSetUp(lo), links.LinkSetHardwareAddr(p0, podMAC), links.LinkSetUp(p0))
+	err = errors.Join(links.LinkSetUp(lo), links.LinkSetHardwareAddr(p0, podMAC), links.LinkSetUp(p0),
+		// Without a queue no other processor sends for this one, later.
+		links.QdiscReplace(&links.GenericQdisc{QdiscType: "noqueue", QdiscAttrs: links.QdiscAttrs{
+			LinkIndex: p0.Attrs().Index, Handle: links.MakeHandle(1, 0), Parent: links.HANDLE_ROOT,
+		}}))
 	for _, one := range []struct {
 		addr, gateway netip.Addr
 		bits          int

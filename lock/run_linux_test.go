@@ -32,7 +32,8 @@ type run struct {
 	// listening has a connection from before the lock that nobody has accepted, so that its socket has no file.
 	listening, health int
 	// old is a connection from before the lock, to the health port.
-	old *flow
+	old     *flow
+	counted map[string]Counter
 	// live are the sidecar's connections, made while there was a lease.
 	live *flow
 	asks *flow
@@ -195,7 +196,7 @@ func (p *pod) expire() {
 
 // eventually waits for what the kernel does from a timer.
 func eventually(f func() bool) bool {
-	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if f() {
 			return true
 		}

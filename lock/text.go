@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Text is the canonical form: what `nft list table inet holdfast` shows in the pod, line by line, without what passes (timers,
-// counted packets). It can be read back by nft.
+// Text is the canonical form. It reads like what `nft list table inet holdfast` shows in the pod, without what passes (timers, counted
+// packets), and nft -f makes of it the very expressions that Apply sends.
 func (r Rules) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "table inet %s {\n", Table)
