@@ -47,8 +47,8 @@ type Renamed struct {
 // maxRead bounds how many files are read; real directories have one or two. Those after are there, and refused.
 const maxRead = 64
 
-// renamedBy is what Cilium appends to a file's name.
-const renamedBy = ".cilium_bak"
+// RenamedBy is what Cilium appends to a file's name.
+const RenamedBy = ".cilium_bak"
 
 // ReadDirectory reads what is there now. Fsys is the host's root, or a copy of it; see [Follow] for links. A directory
 // that does not exist is empty, as it is to libcni; any other error is about the directory itself. What is wrong with a
@@ -72,7 +72,7 @@ func ReadDirectory(fsys fs.FS, dir string) (Directory, error) {
 				f = readFile(fsys, dir, name)
 			}
 			d.Files = append(d.Files, f)
-		case strings.HasSuffix(name, renamedBy):
+		case strings.HasSuffix(name, RenamedBy):
 			r := Renamed{Name: name}
 			if len(d.Renamed) < maxRead {
 				f := readFile(fsys, dir, name)
@@ -113,7 +113,7 @@ func readFile(fsys fs.FS, dir, name string) File {
 		return f
 	}
 	f.mode = permissions(fsys, path.Join(dir, name))
-	isList := path.Ext(strings.TrimSuffix(name, renamedBy)) == ".conflist"
+	isList := path.Ext(strings.TrimSuffix(name, RenamedBy)) == ".conflist"
 	if isList {
 		f.List, f.Err = Parse(data)
 	} else {

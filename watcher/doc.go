@@ -12,6 +12,17 @@ const (
 	Taint = "holdfast.dev/unchained"
 	// SyncAnnotation, on one of Cilium's pods, holds the digest of the list its kubelet was asked to sync.
 	SyncAnnotation = "holdfast.dev/sync"
+	// GovernedAnnotation on a pod, with value "true", governs it outside the governed namespaces.
+	GovernedAnnotation = "holdfast.dev/governed"
+	// CutAnnotation on a governed pod asks its node's agent to cut it off for good. Its value is the reason.
+	CutAnnotation = "holdfast.dev/cut"
+	// CutOffAnnotation, ProofAnnotation and EvictAnnotation are the agent's own: that a pod was cut off and why, what was proved of
+	// it, and why it is to be evicted.
+	CutOffAnnotation = "holdfast.dev/cut-off"
+	ProofAnnotation  = "holdfast.dev/proof"
+	EvictAnnotation  = "holdfast.dev/evict"
+	// ChainedCondition is the type of the Node's condition that says whether its chain is confirmed.
+	ChainedCondition = "HoldfastChained"
 	// FieldManager owns what Holdfast applies.
 	FieldManager = "holdfast-watcher"
 	// MaxReleaseName is the longest name of a Helm release, in characters, that leaves room for the names made from it.

@@ -29,10 +29,11 @@ type binary struct {
 	source string // what is installed; empty: somebody else's, only looked at
 	digest [sha256.Size]byte
 
-	seen     identity // of the file that was last looked into
-	good     bool     // it has the digest
+	seen identity // of the file whose content was last looked into
+	good bool     // it has the digest
+
+	asked    identity // of the file that was last asked for its versions
 	versions []string // that it speaks
-	failed   error    // why it does not say
 }
 
 // identity changes with every change of a file (inode(7): ctime cannot be set back).
@@ -108,7 +109,7 @@ func (b *binary) is(path string) bool {
 	if err != nil {
 		return false
 	}
-	*b = binary{root: b.root, source: b.source, digest: b.digest, seen: id, good: sum == b.digest}
+	b.seen, b.good = id, sum == b.digest
 	return b.good
 }
 
@@ -165,13 +166,12 @@ func (b *binary) speaks(ctx context.Context, path, version string) (chaining.Rea
 	if err != nil {
 		return chaining.BinaryMissing, err.Error()
 	}
-	if id != b.seen || b.versions == nil && b.failed == nil {
-		b.seen = id
-		b.versions, b.failed = b.ask(ctx, path)
-	}
-	if failed := b.failed; failed != nil {
-		b.failed = nil // asked again at the next look
-		return chaining.BinaryDiffers, fmt.Sprintf("%s does not answer VERSION: %s", filepath.Base(path), failed)
+	if id != b.asked {
+		versions, err := b.ask(ctx, path)
+		if err != nil {
+			return chaining.BinaryDiffers, fmt.Sprintf("%s does not answer VERSION: %s", filepath.Base(path), err)
+		}
+		b.asked, b.versions = id, versions
 	}
 	if version != "" && !slices.Contains(b.versions, version) {
 		return chaining.BinaryDiffers, fmt.Sprintf("%s speaks CNI %s, not the list's %s", filepath.Base(path), strings.Join(b.versions, ", "), version)

@@ -69,10 +69,8 @@ func directories(dir string) []string {
 func cached(fsys fs.FS, kind string) bool {
 	at, err := node.Resolve(fsys, "/var/lib/cni/results")
 	if err != nil {
-		if _, err := node.Resolve(fsys, "/var/lib"); err != nil {
-			return true // not mounted here
-		}
-		return false
+		_, err := node.Resolve(fsys, "/usr") // where only parts of the node are mounted, it is not among them
+		return err != nil
 	}
 	entries, err := fs.ReadDir(fsys, at)
 	if err != nil {

@@ -2,13 +2,16 @@ package install_test
 
 import (
 	encoding "encoding/base64"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -176,6 +179,21 @@ var _ = Describe("keeping", func() {
 		Expect(m.message(ctx)).To(ContainSubstring("Fix: "))
 	})
 
+	It("is closed by a hostile neighbour, writes little to the API server meanwhile, and opens within seconds of the end (N3)", func(ctx SpecContext) {
+		m := newMachine(ctx)
+		m.start()
+		m.becomes(ctx, opened)
+		before := resourceVersion(m.node(ctx))
+		until := time.Now().Add(6 * time.Second)
+		for i := 0; time.Now().Before(until); i++ {
+			m.write(dropin, fmt.Sprintf(`{"type":"holdfast-cni","resolvers":["6.6.6.%d"]}`, i%250))
+			time.Sleep(10 * time.Millisecond)
+		}
+		Expect(m.state(ctx)).To(HavePrefix("false tainted"))
+		Expect(resourceVersion(m.node(ctx))-before).To(BeNumerically("<", 40), "versions of the whole API server")
+		m.becomes(ctx, opened)
+	})
+
 	It("writes nothing to the API server on a quiet node", func(ctx SpecContext) {
 		m := newMachine(ctx)
 		m.start()
@@ -260,6 +278,13 @@ func (m *machine) unregister(ctx SpecContext) {
 	GinkgoHelper()
 	_, err := plane.Kube.CoreV1().Nodes().Patch(ctx, m.name, types.MergePatchType, []byte(`{"metadata":{"labels":{"holdfast.dev/node":null}}}`), metav1.PatchOptions{})
 	Expect(err).NotTo(HaveOccurred())
+}
+
+func resourceVersion(node *corev1.Node) int {
+	GinkgoHelper()
+	version, err := strconv.Atoi(node.ResourceVersion)
+	Expect(err).NotTo(HaveOccurred())
+	return version
 }
 
 func base64(text string) string { return encoding.StdEncoding.EncodeToString([]byte(text)) }

@@ -3,6 +3,8 @@ package install
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +22,7 @@ import (
 // holdfast-cni is the stub that is wanted then: it succeeds at DEL, passes pods that are not governed, and refuses governed
 // ones.
 func (l *loop) leave(ctx context.Context, n *corev1.Node, entry chaining.Entry, leaving bool) time.Duration {
-	l.gate = nil
+	l.gate, l.said = nil, wanted{}
 	const busy = "Holdfast is being taken out of this node"
 	if next := l.publish(ctx, kept(false, chaining.Starting, busy)); next < resync {
 		return next
@@ -69,17 +71,34 @@ func (l *loop) takeOut(ctx context.Context, kind string, leaving bool) (still st
 	if still, err = l.named(ctx, &o, x, kind, leaving); err != nil {
 		return "", err
 	}
-	if still == "" && l.binary.source != "" {
-		for _, dir := range x.Host.BinDirs {
-			if at, err := l.hostPath(dir); err == nil {
-				if err := store.RemoveFile(at, kind); err != nil {
-					return "", err
-				}
+	if still == "" {
+		if err := l.removeExecutable(x.Host, kind); err != nil {
+			return "", err
+		}
+	}
+	for _, r := range x.Directory.Renamed {
+		if chaining.IsOwn(strings.TrimSuffix(r.Name, chaining.RenamedBy)) {
+			if err := store.RemoveFile(l.conf, r.Name); err != nil {
+				return "", err
 			}
 		}
 	}
 	l.sweep(x.Host)
 	return still, nil
+}
+
+// removeExecutable removes what was installed here, and nothing else of that name.
+func (l *loop) removeExecutable(host node.Host, kind string) error {
+	for _, dir := range host.BinDirs {
+		at, err := l.hostPath(dir)
+		if err != nil || l.binary.source == "" || !l.binary.is(filepath.Join(at, kind)) {
+			continue
+		}
+		if err := store.RemoveFile(at, kind); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // named reports which list names the plugin still. One that the runtime has loaded is waited for, unless it is Cilium's and only

@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	resync   = 30 * time.Second       // backs every watch
-	askTime  = 2 * time.Second        // for one answer of the runtime
-	loadTime = 250 * time.Millisecond // that a runtime may take to load what is on disk
-	retryMax = 30 * time.Second       // between tries at what failed
+	resync    = 30 * time.Second       // backs every watch
+	askTime   = 2 * time.Second        // for one answer of the runtime
+	loadTime  = 250 * time.Millisecond // that a runtime may take to load what is on disk
+	retryMax  = 30 * time.Second       // between tries at what failed
+	steadyFor = 2 * time.Second        // that a closed node says the same
 )
 
 // looks bounds how often everything is looked at, whatever a neighbour does.
@@ -52,6 +53,8 @@ type loop struct {
 	removals chaining.Removals
 	triedAt  time.Time
 	failures int
+	said     wanted // by the condition last
+	saidAt   time.Time
 	swept    bool
 	looked   func() // is told of the first look at everything
 }
@@ -123,7 +126,7 @@ func (l *loop) look(ctx context.Context) time.Duration {
 
 // idle: there is nothing of ours here, and nothing to do.
 func (l *loop) idle(ctx context.Context, n *corev1.Node) time.Duration {
-	l.gate = nil
+	l.gate, l.said = nil, wanted{}
 	if _, registered := n.Labels[watcher.NodeLabel]; !registered {
 		return l.publish(ctx, gone())
 	}
@@ -149,9 +152,24 @@ func (l *loop) keep(ctx context.Context, n *corev1.Node, entry chaining.Entry, r
 	now := time.Now()
 	next := l.gate.observe(now, verdict.Reason)
 	l.metrics.looked(now, l.gate, x.Report.Proof, x.Choice.Strategy)
-	message := l.message(x, verdict)
-	l.teller.decided(n, l.gate, message)
-	return soonest(next, again(verdict.Reason), l.nudge(now, x, verdict), l.retryAt(now), l.publish(ctx, kept(l.gate.open, l.gate.reason, message)))
+	said, steady := l.steady(now, kept(l.gate.open, l.gate.reason, l.message(x, verdict)))
+	l.teller.decided(n, l.gate, said.condition.Message)
+	return soonest(next, again(verdict.Reason), l.nudge(now, x, verdict), l.retryAt(now), steady, l.publish(ctx, said))
+}
+
+// steady keeps a closed node from saying something else all the time: a neighbour that fights would have the API server written
+// to with each of its writes. Next is when it may say what is so now.
+func (l *loop) steady(now time.Time, want wanted) (said wanted, next time.Duration) {
+	if l.said.condition != nil && !want.open && !l.said.open && *l.said.condition != *want.condition {
+		if wait := l.saidAt.Add(steadyFor).Sub(now); wait > 0 {
+			return l.said, wait
+		}
+	}
+	if l.said.condition == nil || *l.said.condition != *want.condition {
+		l.saidAt = now
+	}
+	l.said = want
+	return want, 0
 }
 
 // again is when to look at what is not good though no event tells of it: a file that is written in place is complete without

@@ -77,7 +77,7 @@ func newMachine(ctx context.Context) *machine {
 	n := machines.Add(1)
 	m := &machine{name: fmt.Sprintf("node-%d", n), namespace: fmt.Sprintf("holdfast-%d", n), root: GinkgoT().TempDir()}
 	m.conf, m.bin = filepath.Join(m.root, "etc/cni/net.d"), filepath.Join(m.root, "opt/cni/bin")
-	for _, dir := range []string{m.conf, m.bin, filepath.Join(m.root, "var/lib/cni/results")} {
+	for _, dir := range []string{m.conf, m.bin, filepath.Join(m.root, "var/lib/cni/results"), filepath.Join(m.root, "usr")} {
 		Expect(os.MkdirAll(dir, 0o755)).To(Succeed())
 	}
 	m.write(primary, pods)

@@ -36,7 +36,7 @@ func (t *teller) decided(n *corev1.Node, g *gate, message string) {
 	}
 	t.told, t.open, t.reason, t.message = true, g.open, g.reason, message
 	if same {
-		slog.Info("node", "node", n.Name, "open", g.open, "reason", g.reason, "message", message)
+		t.repaired("node as before", "node", n.Name, "reason", g.reason, "message", message)
 		return
 	}
 	if g.open {
