@@ -9,25 +9,24 @@ import (
 
 	"github.com/holdfast-cni/holdfast/agent/adopt"
 	"github.com/holdfast-cni/holdfast/lock"
+	"github.com/holdfast-cni/holdfast/plugin/pass"
 )
 
 // add returns what ADD prints. For a pod that is not governed that is all it does: no lock, no file, no socket.
 func (p Plugin) add(ctx context.Context, args *skel.CmdArgs) ([]byte, error) {
-	r, err := parseRequest(args.StdinData)
+	r, err := parse(args.StdinData)
 	if err != nil {
 		return nil, err
 	}
-	result, err := r.result()
-	whose := podOf(args.Args)
-	if !r.governs(whose) {
-		if result == nil && len(r.PrevResult) > 0 && string(r.PrevResult) != "null" {
-			// What can't be converted is passed on as it came: to judge it is up to the runtime.
-			return append(r.PrevResult, '\n'), nil
-		}
+	whose := pass.PodOf(args.Args)
+	governed := r.Governs(whose)
+	result, err := resultOf(r)
+	if err != nil && r.HasResult() && !governed {
+		// What can't be converted is passed on as it came: to judge it is up to the runtime.
+		return r.Same(), nil
+	}
+	if err != nil || !governed {
 		return result, err
-	}
-	if err != nil {
-		return nil, err
 	}
 	if err := p.govern(ctx, args, whose); err != nil {
 		return nil, err
@@ -37,9 +36,9 @@ func (p Plugin) add(ctx context.Context, args *skel.CmdArgs) ([]byte, error) {
 
 // govern locks the pod's network and has the agent adopt it. From the moment that the lock is on until the agent has added the lease,
 // and after any error, nothing passes but loopback.
-func (p Plugin) govern(ctx context.Context, args *skel.CmdArgs, whose pod) error {
+func (p Plugin) govern(ctx context.Context, args *skel.CmdArgs, whose pass.Pod) error {
 	switch {
-	case whose.namespace == "" || whose.name == "" || whose.uid == "":
+	case whose.Namespace == "" || whose.Name == "" || whose.UID == "":
 		return errIdentity("K8S_POD_NAMESPACE, K8S_POD_NAME and K8S_POD_UID in CNI_ARGS")
 	case !adopt.SafeID(args.ContainerID):
 		return errIdentity("a container id")
@@ -52,8 +51,11 @@ func (p Plugin) govern(ctx context.Context, args *skel.CmdArgs, whose pod) error
 	if err != nil {
 		return errNetns(whose, err)
 	}
-	defer func() { _ = netns.Close() }() // nothing was written that closing could lose
 	request, err := p.lock(netns, rules, args.ContainerID, whose)
+	// Now, and not at the end: once the agent has changed anything, the kernel lets nobody close a netfilter socket of the namespace
+	// before an RCU grace period is over, which takes milliseconds (nf_tables_api.c: nft_rcv_nl_event). Nothing was written that
+	// closing could lose.
+	_ = netns.Close()
 	if err != nil {
 		return err
 	}
@@ -64,7 +66,7 @@ func (p Plugin) govern(ctx context.Context, args *skel.CmdArgs, whose pod) error
 }
 
 // lock puts the lock on and keeps what the kernel then held.
-func (p Plugin) lock(netns *lock.Namespace, rules lock.Rules, containerID string, whose pod) (adopt.Request, error) {
+func (p Plugin) lock(netns *lock.Namespace, rules lock.Rules, containerID string, whose pass.Pod) (adopt.Request, error) {
 	boot, err := adopt.Boot()
 	if err != nil {
 		return adopt.Request{}, errState(whose, err)
@@ -84,7 +86,7 @@ func (p Plugin) lock(netns *lock.Namespace, rules lock.Rules, containerID string
 	}
 	request := adopt.Request{
 		Version: adopt.Version, ContainerID: containerID, NetNS: netns.Path(), Device: netns.ID().Device, Inode: netns.ID().Inode, Boot: boot,
-		Namespace: whose.namespace, Name: whose.name, UID: whose.uid, Rules: rules.Digest(), Record: kept,
+		Namespace: whose.Namespace, Name: whose.Name, UID: whose.UID, Rules: rules.Digest(), Record: kept,
 	}
 	if err := p.States.Write(request); err != nil {
 		return adopt.Request{}, errState(whose, err)
@@ -95,12 +97,12 @@ func (p Plugin) lock(netns *lock.Namespace, rules lock.Rules, containerID string
 // again is ADD of a namespace that is locked. A runtime that repeats the ADD of a sandbox may have its answer if everything is as this
 // sandbox's first ADD left it; whether the lease may still be had is then for the agent to say. Whatever else is there, the plugin
 // didn't finish, or somebody else's table: that pod stays closed, and the runtime makes a new sandbox.
-func (p Plugin) again(netns *lock.Namespace, rules lock.Rules, containerID string, whose pod) (adopt.Request, error) {
+func (p Plugin) again(netns *lock.Namespace, rules lock.Rules, containerID string, whose pass.Pod) (adopt.Request, error) {
 	r, err := p.States.Read(containerID)
 	if err != nil {
 		return adopt.Request{}, errAgain(whose, err)
 	}
-	if r.Namespace != whose.namespace || r.Name != whose.name || r.UID != whose.uid {
+	if r.Namespace != whose.Namespace || r.Name != whose.Name || r.UID != whose.UID {
 		return adopt.Request{}, errAgain(whose, errors.New("it was put on for another pod"))
 	}
 	if r.Rules != rules.Digest() {

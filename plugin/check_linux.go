@@ -7,18 +7,19 @@ import (
 
 	"github.com/holdfast-cni/holdfast/agent/adopt"
 	"github.com/holdfast-cni/holdfast/lock"
+	"github.com/holdfast-cni/holdfast/plugin/pass"
 )
 
 // check is CHECK: a sandbox that was locked must still hold its lock, also if its namespace is governed no more; one that is governed
 // must have been locked. Of any other there is nothing to say.
 func (p Plugin) check(args *skel.CmdArgs) error {
-	r, err := parseRequest(args.StdinData)
+	r, err := parse(args.StdinData)
 	if err != nil {
 		return err
 	}
-	whose := podOf(args.Args)
+	whose := pass.PodOf(args.Args)
 	state, err := p.States.Read(args.ContainerID)
-	if errors.Is(err, adopt.ErrNoState) && !r.governs(whose) {
+	if errors.Is(err, adopt.ErrNoState) && !r.Governs(whose) {
 		return nil
 	}
 	if err != nil {

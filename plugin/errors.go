@@ -8,6 +8,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 
 	"github.com/holdfast-cni/holdfast/agent/adopt"
+	"github.com/holdfast-cni/holdfast/plugin/pass"
 )
 
 // The plugin's own codes; the specification leaves those from 100 on to plugins (section "Error").
@@ -39,7 +40,7 @@ func errPrevResult(err error) *types.Error {
 	return fail(types.ErrInvalidNetworkConfig, "see what the plugin before holdfast-cni returns", "the prevResult can't be passed on: %v", err)
 }
 
-func errConfig(p pod, err error) *types.Error {
+func errConfig(p pass.Pod, err error) *types.Error {
 	return fail(types.ErrInvalidNetworkConfig, "correct plugin.json in Holdfast's ConfigMap, or install holdfast-cni and chart of one release",
 		"pod %s is governed, and the configuration is refused: %v", p, err)
 }
@@ -49,23 +50,23 @@ func errIdentity(what string) *types.Error {
 		"a governed pod needs %s, and the runtime gave none that can be used", what)
 }
 
-func errNetns(p pod, err error) *types.Error {
+func errNetns(p pass.Pod, err error) *types.Error {
 	return fail(types.ErrInvalidNetNS, "delete the pod, if it isn't gone", "pod %s can't be locked: %v", p, err)
 }
 
-func errLock(p pod, err error) *types.Error {
+func errLock(p pass.Pod, err error) *types.Error {
 	return fail(CodeLock, "see that the node runs Linux 5.10 or later with nf_tables; the pod stays closed", "pod %s can't be locked: %v", p, err)
 }
 
-func errAgain(p pod, err error) *types.Error {
+func errAgain(p pass.Pod, err error) *types.Error {
 	return fail(CodeState, "delete the pod; it stays closed", "the network of pod %s is locked already, and not by this sandbox's own start: %v", p, err)
 }
 
-func errState(p pod, err error) *types.Error {
+func errState(p pass.Pod, err error) *types.Error {
 	return fail(types.ErrIOFailure, "see that /run/holdfast is root's own, and has room; the pod stays closed", "pod %s: %v", p, err)
 }
 
-func errChecked(p pod, err error) *types.Error {
+func errChecked(p pass.Pod, err error) *types.Error {
 	return fail(CodeLock, "delete the pod", "the lock of pod %s isn't as it was put on: %v", p, err)
 }
 
@@ -74,7 +75,7 @@ func errOutput(err error) *types.Error {
 }
 
 // errAdopt is why the agent didn't take the pod. Whether the runtime is to try again, as it is, is told by the code.
-func errAdopt(p pod, err error) *types.Error {
+func errAdopt(p pass.Pod, err error) *types.Error {
 	var no *adopt.Refusal
 	switch {
 	case !errors.As(err, &no):
@@ -93,7 +94,7 @@ func fixed(err *types.Error) *types.Error {
 	fix := "report this as a fault of Holdfast"
 	switch err.Code {
 	case types.ErrIncompatibleCNIVersion:
-		fix = "use a cniVersion of " + strings.Join(Versions(), ", ")
+		fix = "use a cniVersion of " + strings.Join(pass.Versions(), ", ")
 	case types.ErrInvalidEnvironmentVariables:
 		fix = "call it as a CNI runtime does"
 	case types.ErrDecodingFailure, types.ErrInvalidNetworkConfig:

@@ -12,6 +12,7 @@ import (
 	"github.com/containernetworking/cni/pkg/version"
 
 	"github.com/holdfast-cni/holdfast/agent/adopt"
+	"github.com/holdfast-cni/holdfast/plugin/pass"
 )
 
 // Plugin is the verbs, with where they find the agent and keep their state.
@@ -28,8 +29,13 @@ func New() Plugin {
 }
 
 // Main is called once by a runtime, through environment and standard input, and returns the exit code. On standard output is either
-// a result or an error with its code and fix, never both.
-func (p Plugin) Main() int {
+// a result or an error with its code and fix, never both. read is what was read of standard input before.
+func (p Plugin) Main(read []byte) int {
+	if len(read) > 0 {
+		if err := putBack(read); err != nil {
+			p.log(err)
+		}
+	}
 	var result []byte
 	err := skel.PluginMainFuncsWithError(skel.CNIFuncs{
 		Add:    func(args *skel.CmdArgs) (err error) { result, err = p.add(context.Background(), args); return err },
@@ -37,7 +43,7 @@ func (p Plugin) Main() int {
 		Check:  p.check,
 		GC:     func(args *skel.CmdArgs) error { p.collect(args.StdinData); return nil },
 		Status: p.status,
-	}, version.PluginSupports(Versions()...), about+"enforcement behind a cluster's own network plugin")
+	}, version.PluginSupports(pass.Versions()...), about+"enforcement behind a cluster's own network plugin")
 	switch command := os.Getenv("CNI_COMMAND"); {
 	case err == nil:
 		if _, writeErr := os.Stdout.Write(result); writeErr != nil {
@@ -58,6 +64,20 @@ func (p Plugin) Main() int {
 		p.log(printErr)
 	}
 	return 1
+}
+
+// putBack has skel read again what was read. What it can't be given it finds missing, and fails.
+func putBack(read []byte) error {
+	from, to, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	os.Stdin = from
+	go func() {
+		_, _ = to.Write(read)
+		_ = to.Close()
+	}()
+	return nil
 }
 
 // forget is DEL. The namespace, with its lock, is the runtime's to remove.
@@ -89,7 +109,7 @@ func (p Plugin) collect(stdin []byte) {
 // status answers what a runtime takes it for: whether any pod can start. It speaks up only if ADD would refuse pods that are not
 // governed (docs/adr/0006).
 func (p Plugin) status(args *skel.CmdArgs) error {
-	if _, err := parseRequest(args.StdinData); err != nil {
+	if _, err := parse(args.StdinData); err != nil {
 		return fail(types.ErrPluginNotAvailable, "correct plugin.json in Holdfast's ConfigMap", "no pod can start: %v", err)
 	}
 	return nil

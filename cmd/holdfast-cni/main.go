@@ -4,7 +4,8 @@ package main
 import (
 	"os"
 
+	"github.com/holdfast-cni/holdfast/cmd/holdfast-cni/first"
 	"github.com/holdfast-cni/holdfast/plugin"
 )
 
-func main() { os.Exit(plugin.New().Main()) }
+func main() { os.Exit(plugin.New().Main(first.Stdin)) }
