@@ -54,9 +54,12 @@ func TestALeaseThatRunsOutCutsLiveFlowsForGood(t *testing.T) {
 				t.Error("a live flow does not pass while there is a lease")
 			}
 		})
-		if err := p.Renew(short); err != nil {
+		if err := p.Renew(Lease); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := p.Renew(short); err != nil {
+		t.Fatal(err)
 	}
 	p.runOut(t)
 	cut := func(when string) {
