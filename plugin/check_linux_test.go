@@ -1,0 +1,117 @@
+package plugin
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/types"
+
+	"github.com/holdfast-cni/holdfast/agent/adopt"
+)
+
+// I1: CHECK sees a lock that isn't as it was put on.
+func TestCheck(t *testing.T) {
+	tests := map[string]struct {
+		change func(*testing.T, Plugin, *skel.CmdArgs)
+		code   uint // 0 for none
+		says   string
+	}{
+		"as it was":       {func(*testing.T, Plugin, *skel.CmdArgs) {}, 0, ""},
+		"no longer ruled": {ungoverned, 0, ""},
+		"never locked, nor to be": {func(t *testing.T, p Plugin, a *skel.CmdArgs) {
+			ungoverned(t, p, a)
+			p.forget("c1")
+			a.Netns = "/nowhere"
+		}, 0, ""},
+		"got past the chain": {func(_ *testing.T, p Plugin, _ *skel.CmdArgs) { p.forget("c1") }, CodeState, "no state"},
+		"tampering":          {func(t *testing.T, _ Plugin, a *skel.CmdArgs) { tamper(t, a.Netns) }, CodeLock, "differ"},
+		"tampering with one no longer ruled": {func(t *testing.T, p Plugin, a *skel.CmdArgs) {
+			ungoverned(t, p, a)
+			tamper(t, a.Netns)
+		}, CodeLock, "differ"},
+		"another network": {func(t *testing.T, _ Plugin, a *skel.CmdArgs) { a.Netns = holdNetns(t, false) }, CodeLock, "another network namespace"},
+		"a network gone":  {func(_ *testing.T, _ Plugin, a *skel.CmdArgs) { a.Netns = "/nowhere" }, types.ErrInvalidNetNS, "gone"},
+		"malformed":       {func(_ *testing.T, _ Plugin, a *skel.CmdArgs) { a.StdinData = nil }, types.ErrDecodingFailure, "can't be read"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := newPlugin(t, lend)
+			args := argsOf(holdNetns(t, false), configOf("1.1.0", ""))
+			if _, err := p.add(t.Context(), args); err != nil {
+				t.Fatal(err)
+			}
+			test.change(t, p, args)
+			err := p.check(args)
+			if test.code == 0 && err != nil {
+				t.Errorf("got %v", err)
+			} else if test.code != 0 {
+				expect(t, err, test.code, test.says)
+			}
+		})
+	}
+}
+
+func ungoverned(_ *testing.T, _ Plugin, a *skel.CmdArgs) {
+	a.Args = strings.Replace(a.Args, "=agents", "=default", 1)
+}
+
+func TestDeleteAndCollect(t *testing.T) {
+	p := newPlugin(t, nil)
+	keep := func(ids ...string) {
+		t.Helper()
+		boot, err := adopt.Boot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range ids {
+			r := adopt.Request{Version: adopt.Version, ContainerID: id, NetNS: "/x", Inode: 1, Boot: boot, Namespace: "a", Name: "p", UID: "u", Rules: "r", Record: []byte("{}")}
+			if err := p.States.Write(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	expectIDs := func(want ...string) {
+		t.Helper()
+		got, err := p.States.IDs()
+		slices.Sort(got)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("kept %v, %v; want %v", got, err, want)
+		}
+	}
+	p.forget("c1") // before there is a folder
+	p.collect([]byte(`{"cni.dev/valid-attachments":[]}`))
+	keep("c1", "c2", "c3", "c4")
+	p.forget("c1")
+	p.forget("c1")
+	p.forget("../pods/c2")
+	expectIDs("c2", "c3", "c4")
+	for _, unread := range []string{``, `{`, `{}`, `{"cni.dev/valid-attachments":null}`, `{"cni.dev/valid-attachments":"c2"}`} {
+		p.collect([]byte(unread))
+	}
+	expectIDs("c2", "c3", "c4")
+	p.collect([]byte(`{"cni.dev/valid-attachments":[{"containerID":"c2","ifname":"eth0"},{"containerID":"c2","ifname":"eth1"},{"containerID":"c9","ifname":"eth0"}]}`))
+	expectIDs("c2")
+	p.collect([]byte(`{"cni.dev/valid-attachments":[]}`))
+	expectIDs()
+}
+
+// I2: STATUS closes a node only if no pod could start on it.
+func TestStatus(t *testing.T) {
+	p := newPlugin(t, nil)
+	for name, stdin := range map[string]string{
+		"good, and no agent": string(configOf("1.1.0", "")),
+		"unknown keys":       string(configOf("1.1.0", `,"from":"a newer release"`)),
+		"governs badly":      `{"governedNamespaces":["agents"],"resolvers":5}`,
+		"nothing":            `{}`,
+	} {
+		if err := p.status(&skel.CmdArgs{StdinData: []byte(stdin)}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, stdin := range []string{`{"governedNamespaces":"agents"}`, `[]`, fmt.Sprintf(`{"governedNamespaces":[%d]}`, 1)} {
+		expect(t, p.status(&skel.CmdArgs{StdinData: []byte(stdin)}), types.ErrPluginNotAvailable, "no pod can start")
+	}
+}
