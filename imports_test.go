@@ -31,6 +31,7 @@ var edges = map[string][]string{
 	"cmd/holdfast":     {"watcher", "agent", "configmap", "chaining", "plugin"},
 	"cmd/holdfast-cni": {"plugin", "cmd/holdfast-cni/first"},
 	"e2e":              {"e2e", "watcher", "configmap", "chaining", "plugin", "helm"},
+	"e2e/bench/add":    {"agent", "lock", "plugin"},
 	"kind":             {"kind"},
 }
 
