@@ -109,8 +109,13 @@ func (t *tracer) resolve(dirfd, pointer uint64) string {
 
 // text reads a path from the process.
 func (t *tracer) text(pointer uint64) string {
+	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", t.pid)) // of the program it is now
+	if err != nil {
+		return ""
+	}
+	defer memory.Close()
 	var buffer [unix.PathMax]byte
-	n, _ := t.memory.ReadAt(buffer[:], int64(pointer)) // short at the end of a mapping
+	n, _ := memory.ReadAt(buffer[:], int64(pointer)) // short at the end of a mapping
 	text, _, found := bytes.Cut(buffer[:n], []byte{0})
 	if !found {
 		return ""

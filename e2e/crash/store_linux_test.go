@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -50,77 +52,108 @@ func carryOut(dir string, s chaining.Strategy) error {
 	return store.Apply(dir, change)
 }
 
+// run is one change of strategy in a directory.
+type run struct {
+	arm, dir, scratch string
+	to                chaining.Strategy
+	judge             *crash.Judge
+	calls             int
+	ops               []crash.Op
+}
+
 // The store alone, killed at every call, without power after every call, and with every call failing.
 func TestStoreHoldsTheOldOrTheNewState_G5(t *testing.T) {
 	dir, scratch := realDir(t), realDir(t)
-	stops, replays, faults := 0, 0, 0
-	for _, from := range []chaining.Strategy{"", chaining.ByDropin, chaining.ByList} {
-		for _, to := range []chaining.Strategy{"", chaining.ByDropin, chaining.ByList} {
-			if from == to {
-				continue
-			}
-			name := fmt.Sprintf("%q to %q", from, to)
-			old := stateOf(t, scratch, from)
-			judge, err := crash.NewJudge(old, stateOf(t, scratch, to), scratch)
-			must(t, err)
-			var ops []crash.Op
-			calls := trace(t, dir, judge, to, func(stop crash.Stop) crash.Action {
-				if stop.After && stop.Err == nil {
-					ops = append(ops, stop.Op)
+	arm := filepath.Join(t.TempDir(), "arm")
+	if out, err := exec.Command("go", "build", "-o", arm, "./arm").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	foreign := crash.Tree{"pods": {Mode: fs.ModeDir | 0o755}, "pods/zz.conf": {Data: []byte(`{"type":"x"}`), Mode: 0o644}}
+	for name, others := range map[string]crash.Tree{"alone": {}, "beside a drop-in of somebody's": foreign} {
+		for _, from := range []chaining.Strategy{"", chaining.ByDropin, chaining.ByList} {
+			for _, to := range []chaining.Strategy{"", chaining.ByDropin, chaining.ByList} {
+				if from == to {
+					continue
 				}
-				return crash.Action{}
-			})
-			for at := 1; at <= calls; at++ {
-				for _, after := range []bool{false, true} {
-					stops++
-					trace(t, dir, judge, to, func(stop crash.Stop) crash.Action {
-						return crash.Action{Kill: stop.Call == at && stop.After == after}
-					})
-				}
-				for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
-					if crash.CanFail {
-						faults++
-						trace(t, dir, judge, to, func(stop crash.Stop) crash.Action {
-							if stop.Call == at && !stop.After {
-								return crash.Action{Fail: errno}
-							}
-							return crash.Action{}
-						})
-					}
-				}
-			}
-			disk := crash.NewDisk(old)
-			for i, op := range ops {
-				op.Path, op.To = strings.TrimPrefix(op.Path, dir), strings.TrimPrefix(op.To, dir)
-				must(t, disk.Do(op))
-				for _, lost := range disk.Lost() {
-					replays++
-					must(t, lost.Write(scratch))
-					if err := judge.Directory(scratch); err != nil {
-						t.Errorf("%s: the power lost after operation %d, %s %s: %v", name, i+1, op.Kind, op.Path, err)
-					}
-				}
-			}
-			for _, lost := range append(disk.Lost(), disk.Now()) {
-				if !lost.Equal(judge.New) {
-					t.Errorf("%s: the recorded operations end in %v", name, lost)
-				}
+				t.Run(fmt.Sprintf("%q to %q %s", from, to, name), func(t *testing.T) {
+					judge, err := crash.NewJudge(stateOf(t, scratch, others, from), stateOf(t, scratch, others, to), scratch)
+					must(t, err)
+					r := &run{arm: arm, dir: dir, scratch: scratch, to: to, judge: judge}
+					r.undisturbed(t)
+					r.stopped(t)
+					r.lostPower(t)
+				})
 			}
 		}
 	}
-	t.Logf("figure: %d stops, %d faults, %d replays of a power loss", stops, faults, replays)
 }
 
-// trace runs one transition from its old state, judges what is left, and returns how many calls there were.
-func trace(t *testing.T, dir string, judge *crash.Judge, to chaining.Strategy, visit func(crash.Stop) crash.Action) (calls int) {
+// undisturbed records what is done.
+func (r *run) undisturbed(t *testing.T) {
 	t.Helper()
-	must(t, judge.Old.Write(dir))
+	r.trace(t, func(stop crash.Stop) crash.Action {
+		r.calls = max(r.calls, stop.Call)
+		if stop.After && stop.Err == nil {
+			r.ops = append(r.ops, stop.Op)
+		}
+		return crash.Action{}
+	})
+}
+
+// stopped kills the process before and after each call, and has each call fail.
+func (r *run) stopped(t *testing.T) {
+	t.Helper()
+	for at := 1; at <= r.calls; at++ {
+		for _, after := range []bool{false, true} {
+			r.trace(t, func(stop crash.Stop) crash.Action {
+				return crash.Action{Kill: stop.Call == at && stop.After == after}
+			})
+		}
+		if !crash.CanFail {
+			continue
+		}
+		errno := []syscall.Errno{syscall.EIO, syscall.ENOSPC}[at%2]
+		r.trace(t, func(stop crash.Stop) crash.Action {
+			if stop.Call == at && !stop.After {
+				return crash.Action{Fail: errno}
+			}
+			return crash.Action{}
+		})
+	}
+}
+
+// lostPower replays what was recorded.
+func (r *run) lostPower(t *testing.T) {
+	t.Helper()
+	disk := crash.NewDisk(r.judge.Old)
+	for i, op := range r.ops {
+		op.Path, op.To = strings.TrimPrefix(op.Path, r.dir), strings.TrimPrefix(op.To, r.dir)
+		must(t, disk.Do(op))
+		for _, lost := range disk.Lost() {
+			must(t, lost.Write(r.scratch))
+			if err := r.judge.Directory(r.scratch); err != nil {
+				t.Errorf("the power lost after operation %d, %s %s: %v", i+1, op.Kind, op.Path, err)
+			}
+		}
+	}
+	for _, lost := range append(disk.Lost(), disk.Now()) {
+		if !lost.Equal(r.judge.New) {
+			t.Errorf("the recorded operations end in %v", lost)
+		}
+	}
+}
+
+// trace goes through it from the old state, and judges what is left.
+func (r *run) trace(t *testing.T, visit func(crash.Stop) crash.Action) {
+	t.Helper()
+	must(t, r.judge.Old.Write(r.dir))
 	output, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	must(t, err)
 	defer output.Close()
 	var at crash.Stop
-	err = crash.Trace(context.Background(), crash.Process{Args: []string{os.Args[0], "carry-out", dir, string(to)}, Output: output, Dirs: []string{dir}}, func(stop crash.Stop) crash.Action {
-		at, calls = stop, max(calls, stop.Call)
+	p := crash.Process{Arm: r.arm, Args: []string{os.Args[0], "carry-out", r.dir, string(r.to)}, Output: output, Dirs: []string{r.dir}}
+	err = crash.Trace(context.Background(), p, func(stop crash.Stop) crash.Action {
+		at = stop
 		return visit(stop)
 	})
 	if err != nil {
@@ -129,16 +162,17 @@ func trace(t *testing.T, dir string, judge *crash.Judge, to chaining.Strategy, v
 		}
 		t.Fatal(err)
 	}
-	if err := judge.Directory(dir); err != nil {
-		t.Errorf("to %q, last at %+v: %v", to, at, err)
+	if err := r.judge.Directory(r.dir); err != nil {
+		t.Errorf("last at %+v: %v", at, err)
 	}
-	return calls
 }
 
 // stateOf is the directory with a strategy carried out.
-func stateOf(t *testing.T, scratch string, s chaining.Strategy) crash.Tree {
+func stateOf(t *testing.T, scratch string, others crash.Tree, s chaining.Strategy) crash.Tree {
 	t.Helper()
-	must(t, crash.Tree{"10-a.conflist": {Data: []byte(list), Mode: 0o644}, "pods": {Mode: fs.ModeDir | 0o755}, "pods/zz.conf": {Data: []byte(`{"type":"x"}`), Mode: 0o644}}.Write(scratch))
+	files := crash.Tree{"10-a.conflist": {Data: []byte(list), Mode: 0o644}}
+	maps.Copy(files, others)
+	must(t, files.Write(scratch))
 	must(t, carryOut(scratch, s))
 	tree, err := crash.Read(scratch)
 	must(t, err)

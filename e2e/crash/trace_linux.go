@@ -15,6 +15,8 @@ import (
 
 // Process is what is to run.
 type Process struct {
+	// Arm is the built program of that name in this folder.
+	Arm       string
 	Args, Env []string
 	Output    *os.File
 	// Dirs are those whose changes are of interest, as absolute paths without links.
@@ -55,7 +57,6 @@ type tracer struct {
 	process Process
 	visit   func(Stop) Action
 	pid     int
-	memory  *os.File
 	calls   int
 	known   map[int]bool  // threads that have made their first stop
 	within  map[int]*call // calls of interest that have begun
@@ -68,7 +69,7 @@ func trace(ctx context.Context, p Process, visit func(Stop) Action) error {
 		return err
 	}
 	defer null.Close()
-	pid, err := syscall.ForkExec(p.Args[0], p.Args, &syscall.ProcAttr{
+	pid, err := syscall.ForkExec(p.Arm, append([]string{p.Arm}, p.Args...), &syscall.ProcAttr{
 		Env: p.Env, Files: []uintptr{null.Fd(), out, out}, Sys: &syscall.SysProcAttr{Ptrace: true, Setpgid: true},
 	})
 	if err != nil {
@@ -90,16 +91,11 @@ func (t *tracer) run(kill func()) error {
 	if _, err := wait(t.pid, &status); err != nil {
 		return err
 	}
-	if err := syscall.PtraceSetOptions(t.pid, unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_EXITKILL); err != nil {
+	if err := syscall.PtraceSetOptions(t.pid, unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_TRACESECCOMP|unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_EXITKILL); err != nil {
 		return fmt.Errorf("ptrace: %w", err)
 	}
-	var err error
-	if t.memory, err = os.Open(fmt.Sprintf("/proc/%d/mem", t.pid)); err != nil {
-		return err
-	}
-	defer t.memory.Close()
 	t.known[t.pid] = true
-	resume(t.pid, 0)
+	t.resume(t.pid, 0)
 	for {
 		// Waited for by group: other children of this process are others' to wait for.
 		thread, err := wait(-t.pid, &status)
@@ -130,7 +126,7 @@ func (t *tracer) run(kill func()) error {
 				return err
 			}
 		}
-		resume(thread, signal)
+		t.resume(thread, signal)
 	}
 }
 
@@ -140,9 +136,12 @@ func (t *tracer) stopped(thread int, status syscall.WaitStatus) (Action, int, er
 	t.known[thread] = true
 	switch signal := status.StopSignal(); {
 	case signal == syscall.SIGTRAP|0x80:
-		action, err := t.call(thread)
+		action, err := t.end(thread)
 		return action, 0, err
-	case signal == syscall.SIGTRAP: // an event
+	case signal == syscall.SIGTRAP && status.TrapCause() == unix.PTRACE_EVENT_SECCOMP:
+		action, err := t.begin(thread)
+		return action, 0, err
+	case signal == syscall.SIGTRAP: // another event
 	case first && signal == syscall.SIGSTOP:
 	default:
 		return Action{}, int(signal), nil
@@ -150,32 +149,35 @@ func (t *tracer) stopped(thread int, status syscall.WaitStatus) (Action, int, er
 	return Action{}, 0, nil
 }
 
-// call handles the beginning or the end of a system call.
-func (t *tracer) call(thread int) (Action, error) {
+// begin handles a system call that is about to run.
+func (t *tracer) begin(thread int) (Action, error) {
 	info, err := callInfo(thread)
 	if err != nil {
-		if errors.Is(err, syscall.ESRCH) {
-			err = nil // killed meanwhile
-		}
 		return Action{}, err
 	}
-	if info.op == opEntry {
-		c := t.decode(info)
-		if c == nil {
-			return Action{}, nil
-		}
-		t.calls++
-		c.number = t.calls
-		t.within[thread] = c
-		action := t.visit(Stop{Call: c.number, Name: c.name, Path: c.path})
-		c.fail = action.Fail
-		return action, nil
+	c := t.decode(info)
+	if c == nil {
+		return Action{}, nil
 	}
+	t.calls++
+	c.number = t.calls
+	t.within[thread] = c
+	action := t.visit(Stop{Call: c.number, Name: c.name, Path: c.path})
+	c.fail = action.Fail
+	return action, nil
+}
+
+// end handles one that has run.
+func (t *tracer) end(thread int) (Action, error) {
 	c := t.within[thread]
-	if info.op != opExit || c == nil {
+	if c == nil {
 		return Action{}, nil
 	}
 	delete(t.within, thread)
+	info, err := callInfo(thread)
+	if err != nil {
+		return Action{}, err
+	}
 	stop := Stop{Call: c.number, After: true, Name: c.name, Path: c.path}
 	result := int64(info.value)
 	if c.fail != 0 {
@@ -201,7 +203,7 @@ func (t *tracer) reap() {
 			return
 		}
 		if status.Stopped() {
-			resume(thread, int(syscall.SIGKILL))
+			t.resume(thread, int(syscall.SIGKILL))
 		}
 	}
 }
@@ -215,18 +217,20 @@ func wait(pid int, status *syscall.WaitStatus) (int, error) {
 	}
 }
 
-// resume lets a thread run to its next stop. An error means that it is gone, which the next wait tells.
-func resume(thread, signal int) { _ = syscall.PtraceSyscall(thread, signal) }
+// resume lets a thread run to the end of the call that it is in, or to its next one of interest. An error means that it is
+// gone, which the next wait tells.
+func (t *tracer) resume(thread, signal int) {
+	if t.within[thread] != nil {
+		_ = syscall.PtraceSyscall(thread, signal)
+	} else {
+		_ = syscall.PtraceCont(thread, signal)
+	}
+}
 
 // What PTRACE_GET_SYSCALL_INFO tells (ptrace(2), Linux 5.3).
-const (
-	ptraceGetSyscallInfo = 0x420e
-	opEntry              = 1
-	opExit               = 2
-)
+const ptraceGetSyscallInfo = 0x420e
 
 type callState struct {
-	op    byte
 	value uint64 // the call's number, or its result
 	args  [6]uint64
 }
@@ -237,7 +241,7 @@ func callInfo(thread int) (callState, error) {
 	if errno != 0 {
 		return callState{}, fmt.Errorf("ptrace: %w", errno)
 	}
-	s := callState{op: raw[0], value: binary.NativeEndian.Uint64(raw[24:])}
+	s := callState{value: binary.NativeEndian.Uint64(raw[24:])}
 	for i := range s.args {
 		s.args[i] = binary.NativeEndian.Uint64(raw[32+8*i:])
 	}
