@@ -21,7 +21,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newRender(), newDoctor(), newInstallCNI(), newWatch(), newLeave())
+	root.AddCommand(newRender(), newDoctor(), newInstallCNI(), newAgent(), newWatch(), newCut(), newLeave())
 	for _, cmd := range append(root.Commands(), root) {
 		check := cmd.Args
 		if check == nil {

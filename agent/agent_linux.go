@@ -1,0 +1,265 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/holdfast-cni/holdfast/agent/adopt"
+	"github.com/holdfast-cni/holdfast/lock"
+	"github.com/holdfast-cni/holdfast/watcher"
+)
+
+const (
+	// sweepEvery leaves a pod that got past the chain no more than 5 s, the look at it included (N18).
+	sweepEvery = 3 * time.Second
+	// pruneEvery is how often it is looked which of the pods that were cut off are gone.
+	pruneEvery = 10 * time.Minute
+	// late is how old a last renewal may be before the agent is not ready.
+	late = 3 * lock.RenewEvery
+)
+
+// wakes bounds how often everything is looked at, whatever changes on the API server.
+var wakes = struct {
+	every rate.Limit
+	burst int
+}{4, 20}
+
+// agent keeps the pods of one node.
+type agent struct {
+	options  *Options
+	release  string
+	world    *world
+	sight    *sight
+	states   adopt.Store
+	cuts     *cuts
+	since    *since
+	policies *policies
+	marks    *marks
+	metrics  *metrics
+	teller   *teller
+	records  records
+	started  time.Time
+
+	ctx   context.Context // that pods are kept in
+	group sync.WaitGroup
+	woken chan struct{}
+
+	turns [64]sync.Mutex // of sandboxes: each is taken up, or looked into, by one at a time
+	seed  maphash.Seed
+
+	mu       sync.Mutex
+	pods     map[string]*held // by sandbox
+	restored bool
+	swept    bool
+	renewed  bool // every lease that was found at the start was renewed twice, once
+	waiting  []*held
+
+	findings map[string]*finding // by sandbox; the loop's alone
+	acted    map[string]bool     // existing pods that something was done about; the loop's alone
+	pruned   time.Time
+}
+
+// turn takes a sandbox. The result gives it back.
+func (a *agent) turn(container string) (done func()) {
+	m := &a.turns[maphash.String(a.seed, container)%uint64(len(a.turns))]
+	m.Lock()
+	return m.Unlock
+}
+
+// holds returns the pod of a sandbox that is kept, or nil.
+func (a *agent) holds(container string) *held {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.pods[container]
+}
+
+// all are the pods that are kept.
+func (a *agent) all() []*held {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list := make([]*held, 0, len(a.pods))
+	for _, p := range a.pods {
+		list = append(list, p)
+	}
+	return list
+}
+
+// shares returns another sandbox whose pod is in that namespace, or nil.
+func (a *agent) shares(id lock.ID, container string) *held {
+	for _, p := range a.all() {
+		if p.container != container && p.netns.ID() == id {
+			return p
+		}
+	}
+	return nil
+}
+
+func (a *agent) wake() {
+	select {
+	case a.woken <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// run keeps the pods until the context ends, and then leaves everything as it is. Leases come first: they need neither the API
+// server nor the runtime.
+func (a *agent) run(ctx context.Context) error {
+	listener, err := a.listener(ctx)
+	if err != nil || listener == nil {
+		return err
+	}
+	keeping, stop := context.WithCancel(ctx)
+	a.ctx = keeping
+	a.restore(ctx)
+	feeding := a.world.start(keeping, a.wake)
+	var serving sync.WaitGroup
+	serving.Go(func() { a.marks.run(keeping) })
+	served := make(chan error, 1)
+	serving.Go(func() {
+		server := adopt.Server{Handle: a.adopt, Failed: func(err error) { slog.Warn("connection of the plugin's", "reason", err.Error()) }}
+		served <- server.Serve(keeping, listener)
+	})
+	a.loop(keeping, served)
+	stop()
+	serving.Wait()
+	feeding()
+	a.group.Wait()
+	a.sight.close()
+	select {
+	case err = <-served:
+	default:
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// listener is the socket. While an agent that is being replaced still lives, it is waited for: no two renew one pod.
+func (a *agent) listener(ctx context.Context) (*adopt.Listener, error) {
+	for {
+		l, err := adopt.Listen(a.options.Socket)
+		if err == nil {
+			a.teller.failing("waiting for another agent", nil)
+			return l, nil
+		}
+		if !isInUse(err) {
+			return nil, fmt.Errorf("agent: %w", err)
+		}
+		a.teller.failing("waiting for another agent", err)
+		if pause(ctx, 100*time.Millisecond); ctx.Err() != nil {
+			return nil, nil
+		}
+	}
+}
+
+// loop judges the pods that are kept whenever something changed, and compares with what runs. It ends with the context, or with the
+// server, which it hands back.
+func (a *agent) loop(ctx context.Context, served chan error) {
+	limit := rate.NewLimiter(wakes.every, wakes.burst)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case err := <-served:
+			served <- err
+			return
+		case <-a.woken:
+		case <-timer.C:
+			timer.Reset(sweepEvery)
+		}
+		if limit.Wait(ctx) != nil {
+			return
+		}
+		a.look(ctx)
+	}
+}
+
+func (a *agent) look(ctx context.Context) {
+	a.forget()
+	governing, err := a.world.governing()
+	a.teller.failing("plugin.json can't be gone by yet", err)
+	if err != nil {
+		return
+	}
+	all, err := a.policies.with(governing.Policy)
+	a.teller.failing("allowed policies are not remembered", err)
+	a.judge(all)
+	err = a.sweep(ctx, governing)
+	a.teller.failing("what runs can't be compared with what is locked", err)
+	if err != nil {
+		a.metrics.sweeps.WithLabelValues("failed").Inc()
+	} else {
+		a.metrics.sweeps.WithLabelValues("done").Inc()
+		a.mu.Lock()
+		a.swept = true
+		a.mu.Unlock()
+	}
+	a.tidy()
+}
+
+// forget lets go of pods whose sandbox has ended: the plugin removed their file at DEL.
+func (a *agent) forget() {
+	ids, err := a.states.IDs()
+	a.teller.failing("state files can't be listed", err)
+	if err != nil {
+		return
+	}
+	there := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		there[id] = true
+	}
+	for _, p := range a.all() {
+		if !there[p.container] {
+			p.end()
+		}
+	}
+}
+
+// tidy keeps the memory of pods that were cut off as small as it may be, and whole.
+func (a *agent) tidy() {
+	err := a.cuts.again()
+	if now := time.Now(); err == nil && now.Sub(a.pruned) > pruneEvery {
+		if synced, unread := a.world.pods.State(); synced && unread == nil {
+			there := map[string]bool{}
+			for _, pod := range a.world.all() {
+				there[a.world.uidOf(pod)] = true
+			}
+			a.pruned = now
+			err = a.cuts.prune(now, func(uid string) bool { return there[uid] })
+		}
+	}
+	a.remembered(err)
+}
+
+func (a *agent) remembered(err error) {
+	if err != nil {
+		a.metrics.failures.WithLabelValues("memory").Inc()
+	}
+	a.teller.failing("pods that were cut off are remembered by this process alone", err)
+}
+
+// wasCut tells everybody of a pod that was cut off, and remembers it.
+func (a *agent) wasCut(w who, o order) {
+	a.metrics.cuts.WithLabelValues(string(o.code)).Inc()
+	slog.Warn("pod cut off", "namespace", w.namespace, "pod", w.name, "reason", o.code, "message", o.says)
+	a.remembered(a.cuts.add(cutFile{UID: w.uid, Namespace: w.namespace, Name: w.name, Code: o.code, Reason: o.says, At: time.Now().UTC().Truncate(time.Second)}))
+	a.tellCut(a.world.pod(w.namespace, w.name, w.uid), o)
+}
+
+func (a *agent) tellCut(pod *corev1.Pod, o order) {
+	if pod == nil {
+		return // it is told once the pod is seen
+	}
+	a.teller.warn(pod, "Cut", "The pod was cut off from the network for good. "+o.String()+". Delete it; a new one gets its own lease")
+	a.marks.set(pod, watcher.CutOffAnnotation, o.String())
+}

@@ -1,0 +1,248 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/holdfast-cni/holdfast/agent/adopt"
+	"github.com/holdfast-cni/holdfast/lock"
+)
+
+const (
+	againAfter  = time.Second            // a renewal or a cut that failed is tried again
+	verifyEvery = 12                     // renewals, which is a minute
+	listenPause = 100 * time.Millisecond // between two looks at a namespace that somebody keeps changing
+)
+
+// who is whose sandbox it is. uid is what the runtime and the plugin call it.
+type who struct{ container, namespace, name, uid string }
+
+func whoOf(r adopt.Request) who { return who{r.ContainerID, r.Namespace, r.Name, r.UID} }
+
+// held is a pod whose lease is renewed.
+type held struct {
+	who
+	rules   string
+	netns   *lock.Namespace
+	record  *lock.Record
+	unused  func() // of the record
+	orders  chan order
+	changed chan string // who changed the namespace's rules
+	end     context.CancelFunc
+
+	renewals atomic.Int32
+	last     atomic.Int64 // when it was renewed, since the agent's start
+	checked  *corev1.Pod  // as last judged; the loop's alone
+	proved   bool         // what was proved of it is recorded; the loop's alone
+}
+
+// order asks for the pod to be cut off. The first one counts.
+func (p *held) order(o order) {
+	select {
+	case p.orders <- o:
+	default:
+	}
+}
+
+// hold keeps a pod from now on. It takes over the namespace. The caller has the sandbox's turn.
+func (a *agent) hold(w who, rules string, netns *lock.Namespace, record *lock.Record, unused func(), renewals int32) *held {
+	ctx, end := context.WithCancel(a.ctx)
+	p := &held{who: w, rules: rules, netns: netns, record: record, unused: unused, orders: make(chan order, 1), changed: make(chan string, 1), end: end}
+	p.renewals.Store(renewals)
+	p.last.Store(int64(time.Since(a.started)))
+	a.mu.Lock()
+	a.pods[w.container] = p
+	a.mu.Unlock()
+	a.group.Go(func() { a.keep(ctx, p) })
+	a.wake() // what was said of the pod meanwhile
+	return p
+}
+
+// keep renews, verifies and, in the end, cuts one pod. Renewals of different pods are spread over the interval.
+func (a *agent) keep(ctx context.Context, p *held) {
+	var listening sync.WaitGroup
+	listening.Go(func() { a.listen(ctx, p) })
+	defer func() {
+		p.end()
+		listening.Wait()
+		a.drop(p)
+	}()
+	due := time.Now().Add(rand.N(lock.RenewEvery))
+	toVerify := rand.IntN(verifyEvery)
+	timer := time.NewTimer(time.Until(due))
+	defer timer.Stop()
+	for {
+		var o order
+		var broken bool
+		select {
+		case <-ctx.Done():
+			return
+		case o = <-p.orders:
+			broken = true
+		case by := <-p.changed:
+			o, broken = a.verify(p, by)
+		case <-timer.C:
+			var renewed bool
+			if o, broken, renewed = a.renew(p, due); renewed {
+				due = next(due, time.Now())
+				if toVerify--; toVerify < 0 && !broken {
+					toVerify = verifyEvery - 1
+					o, broken = a.verify(p, "")
+				}
+			} else {
+				due = time.Now().Add(againAfter)
+			}
+			timer.Reset(time.Until(due))
+		}
+		if broken {
+			a.cutHeld(ctx, p, o)
+			return
+		}
+	}
+}
+
+// next is when the renewal after one that was due then is due. What was missed is not made up for.
+func next(due, now time.Time) time.Time {
+	due = due.Add(lock.RenewEvery)
+	if due.Before(now) {
+		return now.Add(rand.N(lock.RenewEvery))
+	}
+	return due
+}
+
+// renew is one batch of the kernel's and, only if that succeeded, one stamp.
+func (a *agent) renew(p *held, due time.Time) (o order, broken, renewed bool) {
+	err := p.netns.Renew(lock.Lease)
+	if err != nil {
+		if o, broken = orderFor(err); broken {
+			a.metrics.renewals.WithLabelValues("lost").Inc()
+			return o, true, false
+		}
+		a.metrics.renewals.WithLabelValues("failed").Inc()
+		slog.Error("lease not renewed", "namespace", p.namespace, "pod", p.name, "reason", err.Error())
+		return o, false, false
+	}
+	now := time.Now()
+	a.metrics.renewals.WithLabelValues("renewed").Inc()
+	a.metrics.delay.Observe(now.Sub(due).Seconds())
+	p.last.Store(int64(now.Sub(a.started)))
+	p.renewals.Add(1)
+	if err := a.stamp(p.netns, p.rules); err != nil {
+		a.metrics.stamps.Inc()
+		slog.Error("lease renewed and not stamped", "namespace", p.namespace, "pod", p.name, "reason", err.Error())
+	}
+	return o, false, true
+}
+
+func (a *agent) stamp(netns *lock.Namespace, rules string) error {
+	beat, err := lock.Now()
+	if err != nil {
+		return err
+	}
+	return netns.WriteStamp(lock.Stamp{Release: a.release, Rules: rules, Beat: beat})
+}
+
+// verify compares the kernel with what was recorded at this pod's ADD, never with what this release would make: an upgrade is not
+// tampering.
+func (a *agent) verify(p *held, by string) (order, bool) {
+	err := p.netns.Verify(*p.record)
+	if err == nil {
+		a.metrics.verifications.WithLabelValues("same").Inc()
+		return order{}, false
+	}
+	o, broken := orderFor(err)
+	if !broken {
+		a.metrics.verifications.WithLabelValues("failed").Inc()
+		slog.Error("rules not verified", "namespace", p.namespace, "pod", p.name, "reason", err.Error())
+		return order{}, false
+	}
+	a.metrics.verifications.WithLabelValues("differ").Inc()
+	if by != "" {
+		o.says += " (" + by + ")"
+	}
+	return o, true
+}
+
+// listen has the rules verified whenever somebody else changed any in the namespace, and once it hears.
+func (a *agent) listen(ctx context.Context, p *held) {
+	for ctx.Err() == nil {
+		err := a.hear(ctx, p)
+		if ctx.Err() != nil {
+			return
+		}
+		slog.Warn("not heard for a moment what changes in a pod's namespace", "namespace", p.namespace, "pod", p.name, "reason", err.Error())
+		pause(ctx, againAfter)
+	}
+}
+
+func (a *agent) hear(ctx context.Context, p *held) (err error) {
+	m, err := p.netns.Monitor()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	by := "" // what happened before it heard
+	for {
+		select {
+		case p.changed <- by:
+		default: // it will be verified
+		}
+		for {
+			change, err := m.Next(ctx)
+			if err != nil {
+				return err
+			}
+			if !change.Own {
+				by = fmt.Sprintf("process %d, %.32q, changed rules", change.PID, change.Process)
+				break
+			}
+		}
+		pause(ctx, listenPause)
+	}
+}
+
+// drop forgets a pod that is no longer kept.
+func (a *agent) drop(p *held) {
+	a.mu.Lock()
+	if a.pods[p.container] == p {
+		delete(a.pods, p.container)
+	}
+	a.mu.Unlock()
+	p.unused()
+	if err := p.netns.Close(); err != nil {
+		slog.Warn("namespace not closed", "namespace", p.namespace, "pod", p.name, "reason", err.Error())
+	}
+}
+
+// cutHeld cuts until it is done: a pod with an order is renewed no more.
+func (a *agent) cutHeld(ctx context.Context, p *held, o order) {
+	for {
+		err := p.netns.Cut(o.String())
+		if err == nil {
+			break
+		}
+		a.metrics.failures.WithLabelValues("cut").Inc()
+		a.teller.failing("pod "+p.namespace+"/"+p.name+" not cut off yet", err)
+		if pause(ctx, againAfter); ctx.Err() != nil {
+			return // the kernel ends it, when the lease runs out
+		}
+	}
+	a.wasCut(p.who, o)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

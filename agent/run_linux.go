@@ -1,0 +1,80 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/holdfast-cni/holdfast/agent/adopt"
+	"github.com/holdfast-cni/holdfast/lock"
+	"github.com/holdfast-cni/holdfast/watcher/feed"
+)
+
+// Run keeps the node's pods until the context ends, and leaves everything as it is then.
+func Run(ctx context.Context, config *rest.Config, o Options, log logr.Logger) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	if err := lock.Supported(); err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	mgr, err := manager.New(config, manager.Options{
+		Logger:                  log,
+		Metrics:                 metricsserver.Options{BindAddress: o.MetricsAddress},
+		HealthProbeBindAddress:  o.HealthAddress,
+		GracefulShutdownTimeout: ptr.To(5 * time.Second),
+	})
+	if err != nil {
+		return fmt.Errorf("make a manager: %w", err)
+	}
+	clients, err := feed.NewClients(config)
+	if err != nil {
+		return err
+	}
+	recorder := mgr.GetEventRecorder(fieldManager)
+	a, err := newAgent(clients, &o, func(about *corev1.Pod, kind, reason, action, note string) {
+		recorder.Eventf(about, nil, kind, reason, action, "%s", note)
+	})
+	if err != nil {
+		return err
+	}
+	a.metrics = newMetrics(ctrlmetrics.Registry, a.state)
+	if err := mgr.Add(manager.RunnableFunc(a.run)); err != nil {
+		return fmt.Errorf("add the agent: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("add the health check: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("renewed", func(*http.Request) error { return a.ready() }); err != nil {
+		return fmt.Errorf("add the readiness check: %w", err)
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	return nil
+}
+
+func newAgent(c *feed.Clients, o *Options, event func(about *corev1.Pod, kind, reason, action, note string)) (*agent, error) {
+	kept, err := openCuts(filepath.Join(o.Memory, "cut"))
+	if err != nil {
+		return nil, err
+	}
+	return &agent{
+		options: o, release: stampRelease(o.Version), world: newWorld(c, o), sight: &sight{options: o},
+		states: adopt.Store{Folder: o.States}, cuts: kept, since: openSince(o.Memory), policies: openPolicies(filepath.Dir(o.Socket)),
+		marks: newMarks(c.Kube), teller: newTeller(event), started: time.Now(), woken: make(chan struct{}, 1), seed: maphash.MakeSeed(),
+		pods: map[string]*held{}, findings: map[string]*finding{}, acted: map[string]bool{},
+	}, nil
+}

@@ -1,0 +1,88 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// sandboxes answers on a CRI socket as containerd does.
+type sandboxes struct {
+	runtimeapi.UnimplementedRuntimeServiceServer
+	mu    sync.Mutex
+	boxes map[string]*box
+}
+
+// box is one sandbox.
+type box struct {
+	id, namespace, name, uid, netns string
+	created                         time.Time
+	annotations                     map[string]string
+	host                            bool
+}
+
+func startRuntime(socket string) *sandboxes {
+	GinkgoHelper()
+	r := &sandboxes{boxes: map[string]*box{}}
+	Expect(os.MkdirAll(filepath.Dir(socket), 0o755)).To(Succeed())
+	listener, err := net.Listen("unix", socket)
+	Expect(err).NotTo(HaveOccurred())
+	server := grpc.NewServer()
+	runtimeapi.RegisterRuntimeServiceServer(server, r)
+	go func() { _ = server.Serve(listener) }()
+	DeferCleanup(server.Stop)
+	return r
+}
+
+func (r *sandboxes) add(b *box) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.boxes[b.id] = b
+}
+
+func (r *sandboxes) remove(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.boxes, id)
+}
+
+func (r *sandboxes) ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	answer := &runtimeapi.ListPodSandboxResponse{}
+	for _, b := range r.boxes {
+		answer.Items = append(answer.Items, &runtimeapi.PodSandbox{
+			Id: b.id, Metadata: &runtimeapi.PodSandboxMetadata{Name: b.name, Uid: b.uid, Namespace: b.namespace},
+			State: runtimeapi.PodSandboxState_SANDBOX_READY, CreatedAt: b.created.UnixNano(), Annotations: b.annotations,
+		})
+	}
+	return answer, nil
+}
+
+func (r *sandboxes) PodSandboxStatus(_ context.Context, asked *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := r.boxes[asked.PodSandboxId]
+	if b == nil {
+		return nil, os.ErrNotExist
+	}
+	options := &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_POD}
+	if b.host {
+		options.Network = runtimeapi.NamespaceMode_NODE
+	}
+	spec := map[string]any{"linux": map[string]any{"namespaces": []any{map[string]string{"type": "network", "path": b.netns}}}}
+	text, err := json.Marshal(map[string]any{"pid": 1, "runtimeSpec": spec})
+	return &runtimeapi.PodSandboxStatusResponse{
+		Status: &runtimeapi.PodSandboxStatus{Id: b.id, Linux: &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: options}}},
+		Info:   map[string]string{"info": string(text)},
+	}, err
+}

@@ -1,0 +1,214 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/holdfast-cni/holdfast/lock"
+	"github.com/holdfast-cni/holdfast/watcher"
+	"github.com/holdfast-cni/holdfast/watcher/cri"
+)
+
+// finding is a governed pod that runs and is not kept.
+type finding struct {
+	box   cri.Sandbox
+	looks int
+	kind  string // empty: not one that is counted
+	note  string // for people
+	cut   order  // with a code: it was cut off for that
+	done  bool   // nothing is left to do but to tell
+	told  bool
+}
+
+// sweep compares the governed pods that run with those that are kept. It is all that stands between a pod that got past the chain
+// and the network.
+func (a *agent) sweep(ctx context.Context, g Governing) error {
+	changed, leaving := a.world.changed()
+	err := a.since.observe(time.Now(), changed, g.Namespaces)
+	a.teller.failing("since when namespaces are governed is not remembered", err)
+	boxes, err := a.sight.sandboxes(ctx)
+	if err != nil {
+		return err
+	}
+	running := make(map[string]bool, len(boxes))
+	kinds := map[string]int{}
+	for _, box := range boxes {
+		running[box.ID] = true
+		if leaving || a.holds(box.ID) != nil {
+			delete(a.findings, box.ID)
+			continue
+		}
+		pod := a.world.pod(box.Namespace, box.Name, box.UID)
+		born := a.world.governs(g, box.Namespace, box.Annotations)
+		if !born && (pod == nil || !a.world.governs(g, box.Namespace, pod.Annotations)) {
+			delete(a.findings, box.ID)
+			continue
+		}
+		f := a.findings[box.ID]
+		if f == nil {
+			f = &finding{box: box}
+			a.findings[box.ID] = f
+		}
+		if !f.done {
+			// One whose annotation came after its start was there before.
+			a.examine(ctx, f, !born || a.existed(g, box))
+		}
+		a.tell(f, pod)
+		if f.kind != "" {
+			kinds[f.kind]++
+		}
+	}
+	for id := range a.findings {
+		if !running[id] {
+			delete(a.findings, id)
+		}
+	}
+	a.metrics.show(kinds)
+	return nil
+}
+
+// existed reports whether a sandbox is older than its namespace's governing. What asked for the lock itself never is.
+func (a *agent) existed(g Governing, box cri.Sandbox) bool {
+	return box.Annotations[watcher.GovernedAnnotation] != "true" && a.since.existed(box.Namespace, box.Created)
+}
+
+// examine looks into a sandbox and does what is due. Without done it is looked into again.
+func (a *agent) examine(ctx context.Context, f *finding, existed bool) {
+	f.looks++
+	in, err := a.sight.inside(ctx, f.box.ID)
+	switch {
+	case err != nil:
+		f.unseen(err.Error())
+		return
+	case in.HostNetwork:
+		f.onHost()
+		return
+	case in.NetNS == "":
+		f.unseen("the runtime doesn't tell where it runs")
+		return
+	}
+	defer a.turn(f.box.ID)()
+	if a.holds(f.box.ID) != nil {
+		return // adopted meanwhile
+	}
+	netns, err := lock.Open(in.NetNS)
+	switch {
+	case errors.Is(err, lock.ErrGone):
+		f.unseen(err.Error()) // it ends, or its folder isn't mounted
+		return
+	case errors.Is(err, lock.ErrHostNamespace):
+		f.onHost()
+		return
+	case err != nil:
+		f.unseen(err.Error())
+		return
+	}
+	if a.decide(f, netns, existed) {
+		return // the namespace was taken over
+	}
+	if err := netns.Close(); err != nil {
+		slog.Warn("namespace not closed", "namespace", f.box.Namespace, "pod", f.box.Name, "reason", err.Error())
+	}
+}
+
+func (f *finding) unseen(why string) {
+	if f.looks > 1 { // a sandbox that ends just now is nothing to tell
+		f.kind, f.note = kindUnseen, "The pod is governed, and can't be looked into: "+why
+	}
+}
+
+func (f *finding) onHost() {
+	f.kind, f.done = kindHost, true
+	f.note = "The pod is governed and on the node's own network, where it can't be locked: nothing is proved of it. Remove hostNetwork"
+}
+
+// decide reports whether the pod is kept now.
+func (a *agent) decide(f *finding, netns *lock.Namespace, existed bool) (kept bool) {
+	w := who{f.box.ID, f.box.Namespace, f.box.Name, f.box.UID}
+	if before, cut := a.cuts.has(w.uid); cut {
+		// Its sandbox, or the one before. A cut that is there already stays as it is.
+		if err := netns.Cut(order{CutBefore, before.Reason}.String()); err == nil {
+			f.done = true
+			f.cut = order{before.Code, before.Reason}
+			if before.Code == PastChain {
+				f.kind = kindPast
+			}
+		}
+		return false
+	}
+	_, err := netns.Record()
+	switch {
+	case errors.Is(err, lock.ErrNotLocked):
+		a.unlocked(f, netns, w, existed)
+		return false
+	case err != nil:
+		f.unseen(err.Error())
+		return false
+	}
+	r, err := a.states.Read(w.container)
+	if err == nil {
+		err = a.take(r, netns)
+	}
+	if err == nil {
+		return true
+	}
+	// Seen once, it may be a sandbox that begins or ends; it is closed, or its lease runs out.
+	if o, broken := orderFor(err); broken && (o.code == Tampered || f.looks > 1) {
+		f.did(a.cutNow(netns, w, o), o)
+	}
+	return false
+}
+
+func (f *finding) did(cut bool, o order) {
+	if cut {
+		f.done, f.cut, f.told = true, o, true
+	}
+}
+
+// unlocked acts on a governed pod that has no lock at all.
+func (a *agent) unlocked(f *finding, netns *lock.Namespace, w who, existed bool) {
+	if !existed {
+		f.kind = kindPast
+		f.note = "The pod is governed and runs without a lock: it got past the chain. It was cut off, and is to be evicted"
+		f.did(a.cutNow(netns, w, order{PastChain, "it runs without a lock: it got past the chain"}), order{PastChain, "it got past the chain"})
+		f.told = false // the eviction is still to be marked
+		return
+	}
+	if !a.acted[w.container] && len(a.acted) >= a.options.ExistingLimit {
+		f.kind = kindHeld
+		f.note = fmt.Sprintf("The pod runs without a lock since before its namespace was governed. Nothing is done about it: %d such pods of this node "+
+			"were acted on already. Delete it, or restart the agent for %d more", len(a.acted), a.options.ExistingLimit)
+		return
+	}
+	a.acted[w.container] = true
+	f.kind, f.done = kindExisting, true
+	f.note = "The pod runs without a lock since before its namespace was governed, and is to be evicted"
+	if a.options.Existing == Cut {
+		o := order{PastChain, "it runs without a lock since before its namespace was governed"}
+		f.did(a.cutNow(netns, w, o), o)
+		f.told = false
+	}
+}
+
+// tell says once what was found, when the pod is seen on the API server.
+func (a *agent) tell(f *finding, pod *corev1.Pod) {
+	if pod == nil || f.told || f.kind == "" && f.cut.code == "" {
+		return
+	}
+	f.told = f.done || f.kind == kindHeld || f.kind == kindUnseen
+	if f.note != "" {
+		slog.Warn("governed pod without a lock", "namespace", pod.Namespace, "pod", pod.Name, "reason", f.kind, "message", f.note)
+		a.teller.warn(pod, "Unlocked", f.note)
+	}
+	if f.cut.code != "" && pod.Annotations[watcher.CutOffAnnotation] == "" {
+		a.marks.set(pod, watcher.CutOffAnnotation, f.cut.String())
+	}
+	if f.kind == kindPast || f.kind == kindExisting || f.kind == kindHost {
+		a.marks.set(pod, watcher.EvictAnnotation, f.kind)
+	}
+}

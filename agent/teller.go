@@ -1,0 +1,58 @@
+package agent
+
+import (
+	"fmt"
+	"hash/crc32"
+	"log/slog"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// maxNote is the API server's limit for an Event's text (pkg/apis/core/validation: NoteLengthLimit).
+const maxNote = 1024
+
+// teller tells people, in the log and as Events of pods. The same failure is logged once, until it is another.
+type teller struct {
+	event func(about *corev1.Pod, kind, reason, action, note string)
+
+	mu     sync.Mutex
+	failed map[string]string
+}
+
+func newTeller(event func(about *corev1.Pod, kind, reason, action, note string)) *teller {
+	return &teller{event: event, failed: map[string]string{}}
+}
+
+// warn makes an Event of something that is wrong with a pod.
+func (t *teller) warn(pod *corev1.Pod, reason, note string) {
+	t.say(pod, corev1.EventTypeWarning, reason, note)
+}
+
+func (t *teller) say(pod *corev1.Pod, kind, reason, note string) {
+	if pod == nil {
+		return
+	}
+	if len(note) > maxNote {
+		note = note[:maxNote-3] + "..."
+	}
+	// client-go takes Events that differ in their note alone for one (tools/events: getKey).
+	t.event(pod, kind, reason, fmt.Sprintf("%s-%08x", reason, crc32.ChecksumIEEE([]byte(note))), note)
+}
+
+// failing logs what fails once, until it fails in another way; nil: it works again.
+func (t *teller) failing(what string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err == nil {
+		if t.failed[what] != "" {
+			delete(t.failed, what)
+			slog.Info("works again", "what", what)
+		}
+		return
+	}
+	if text := err.Error(); t.failed[what] != text {
+		t.failed[what] = text
+		slog.Error(what, "reason", text)
+	}
+}
