@@ -36,27 +36,28 @@ func identify(path string) (identity, error) {
 		changed: time.Unix(stat.Ctim.Sec, stat.Ctim.Nsec), executable: info.Mode()&0o111 != 0}, nil
 }
 
-// exec runs an executable of ours as it is. One of another vendor may need the node's own libraries, so it is run with the
-// node's root for its own.
-func (b *binary) exec() invoke.Exec {
-	if b.source != "" || b.root == "/" {
-		return nil // libcni's own
-	}
-	return &rooted{root: b.root}
-}
+// exec runs executables as they are, and with the node's root for their own where they need the node's libraries.
+func (b *binary) exec() invoke.Exec { return &rooted{root: b.root} }
 
-// rooted runs plugins inside a root directory.
+// rooted runs plugins of the node whose root is mounted here.
 type rooted struct {
 	version.PluginDecoder
 	root string
 }
 
-// ExecPlugin runs one.
+// ExecPlugin runs one. A dynamic one whose loader is not here fails as if it were not there itself (execve(2), ENOENT).
 func (r *rooted) ExecPlugin(ctx context.Context, path string, stdin []byte, environ []string) ([]byte, error) {
-	inside := strings.TrimPrefix(path, r.root)
-	c := exec.CommandContext(ctx, inside)
+	out, err := run(ctx, path, "", stdin, environ)
+	if errors.Is(err, fs.ErrNotExist) && r.root != "/" {
+		return run(ctx, strings.TrimPrefix(path, r.root), r.root, stdin, environ)
+	}
+	return out, err
+}
+
+func run(ctx context.Context, path, root string, stdin []byte, environ []string) ([]byte, error) {
+	c := exec.CommandContext(ctx, path)
 	c.Env, c.Dir, c.Stdin = environ, "/", bytes.NewReader(stdin)
-	c.SysProcAttr = &syscall.SysProcAttr{Chroot: r.root}
+	c.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
 	out, err := c.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
