@@ -141,6 +141,9 @@ func (e *examination) judgeFiles(choice chaining.Choice) Verdict {
 	if e.loaded.Err != nil {
 		return verdict(chaining.ListInvalid, e.loaded.Err.Error())
 	}
+	if e.orphaned() {
+		return verdict(chaining.NoNetworkList, fmt.Sprintf("only %s is there, which Holdfast made of a list that is gone", e.file().Name))
+	}
 	found := e.check(e.loaded.List)
 	if found.Reason == chaining.EntryMissing {
 		switch shadowed := e.dir.Shadowed(e.loaded, e.runtime, e.kind); {
@@ -195,11 +198,14 @@ func (e *examination) check(list chaining.List) chaining.Verdict {
 // in Cilium's own file having the entry; three removals within ten minutes do not show, so removed is asked for on its own.
 func (e *examination) choose() chaining.Choice {
 	primary := e.dir.Primary(e.runtime)
-	if e.loaded.Err != nil || primary.Err != nil {
+	if e.loaded.Err != nil || primary.Err != nil && !e.orphaned() {
 		return chaining.Choice{} // nothing to chain to
 	}
-	file := e.dir.Files[primary.At]
-	used := file.Name == ciliumFile && len(file.List.Find(e.kind)) > 0
+	used := false
+	if primary.At >= 0 {
+		file := e.dir.Files[primary.At]
+		used = file.Name == ciliumFile && len(file.List.Find(e.kind)) > 0
+	}
 	if e.options.ConfigMapUsed != nil {
 		used = *e.options.ConfigMapUsed
 	}
@@ -210,6 +216,11 @@ func (e *examination) choose() chaining.Choice {
 		NoDropins:     e.dir.NoDropins(e.runtime, e.kind),
 		ConfigMapUsed: used,
 	})
+}
+
+// orphaned: what would be loaded is a list of Holdfast's own, and there is none that it could follow.
+func (e *examination) orphaned() bool {
+	return e.loaded.Err == nil && e.dir.Primary(e.runtime).At < 0
 }
 
 // removed is the file with the entry that Cilium has put aside, while Cilium's list is the one that counts.

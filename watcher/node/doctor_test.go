@@ -123,3 +123,14 @@ func TestReportKeepsHostileNamesOnTheirLine_G5(t *testing.T) {
 		}
 	}
 }
+
+// A list of Holdfast's own does not stand for a network plugin that is gone; there is a strategy, which removes it.
+func TestDoctorSaysThatOnlyOurListIsLeft_G3(t *testing.T) {
+	report, err := node.Diagnose(files("etc/cni/net.d/10-pods-holdfast.conflist", chained), node.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := report.Verdict; v.Reason != chaining.NoNetworkList || !strings.Contains(v.Message, "only 10-pods-holdfast.conflist is there") || report.Strategy == nil {
+		t.Errorf("%+v, %+v", v, report.Strategy)
+	}
+}
