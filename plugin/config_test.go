@@ -112,3 +112,15 @@ func FuzzParseConfig(f *testing.F) {
 		}
 	})
 }
+
+// I1: of whatever a runtime hands over, rules come out that hold something, or an error.
+func FuzzRulesOf(f *testing.F) {
+	f.Add([]byte(full))
+	f.Add([]byte(`{"cniVersion":"1.0.0","name":"n","prevResult":{},"runtimeConfig":{},` + full[1:]))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		rules, err := rulesOf(data)
+		if err == nil && !strings.Contains(rules.Text(), "64128") {
+			t.Errorf("%q makes rules without the sidecar: %s", data, rules.Text())
+		}
+	})
+}

@@ -51,6 +51,8 @@ func TestOthersDoNotPass(t *testing.T) {
 		env   map[string]string
 	}{
 		"N8 a governed namespace":  {stdin(`,"governedNamespaces":["default"],"prevResult":` + prevResult), nil},
+		"N8 undone by another key": {stdin(`,"governedNamespaces":["default"],"GovernedNamespaces":[],"prevResult":` + prevResult), nil},
+		"N8 undone by the same":    {stdin(`,"governedNamespaces":["default"],"governedNamespaces":null,"prevResult":` + prevResult), nil},
 		"an annotation":            {stdin(`,"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"holdfast.dev/governed":"true"}},"prevResult":` + prevResult), nil},
 		"no prevResult":            {stdin(``), nil},
 		"a prevResult that's null": {stdin(`,"prevResult":null`), nil},

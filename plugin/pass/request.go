@@ -17,11 +17,22 @@ func Versions() []string { return []string{"0.3.0", "0.3.1", "0.4.0", "1.0.0", "
 type Request struct {
 	CNIVersion         string          `json:"cniVersion"`
 	Name               string          `json:"name"`
-	GovernedNamespaces []string        `json:"governedNamespaces"`
+	GovernedNamespaces names           `json:"governedNamespaces"`
 	PrevResult         json.RawMessage `json:"prevResult"`
 	RuntimeConfig      struct {
 		PodAnnotations map[string]string `json:"io.kubernetes.cri.pod-annotations"`
 	} `json:"runtimeConfig"`
+}
+
+// names gathers what stands under a key: encoding/json takes keys of another case for the same, and of two the last, and a second list
+// must not undo the first.
+type names []string
+
+func (n *names) UnmarshalJSON(data []byte) error {
+	var more []string
+	err := json.Unmarshal(data, &more)
+	*n = append(*n, more...)
+	return err
 }
 
 // Parse reads a configuration.
