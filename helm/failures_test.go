@@ -56,6 +56,10 @@ func TestN7N17RefusalsAreOneSentenceWithTheFix(t *testing.T) {
 			want: `chain.strategy is "cilium" and cilium.enabled is false: unset chain.strategy, or set cilium.enabled=true`},
 		{name: "one port for two", values: resolvers + "installCNI: {metricsPort: 9644}",
 			want: "installCNI.metricsPort and installCNI.healthPort are both 9644, on the node's own network: choose another for one"},
+		{
+			name: "the agent's ports are one", values: resolvers + "agent: {metricsPort: 9646}",
+			want: "agent.metricsPort and agent.healthPort are both 9646, on the node's own network: choose another for one",
+		},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -136,6 +140,7 @@ func TestN7N16SchemaRefusesWhatCannotBeMeant(t *testing.T) {
 		{"a surge", resolvers + "installCNI: {updateStrategy: {rollingUpdate: {maxSurge: 1}}}", "/installCNI/updateStrategy/rollingUpdate"},
 		{"no pod replaced at a time", resolvers + "installCNI: {updateStrategy: {rollingUpdate: {maxUnavailable: 0}}}", "/installCNI/updateStrategy/rollingUpdate/maxUnavailable"},
 		{"a toleration that is none", resolvers + "installCNI: {tolerations: [all]}", "/installCNI/tolerations/0"},
+		{"an agent that cuts by another word", resolvers + "agent: {existingPods: delete}", "/agent/existingPods"},
 		{"an install-cni value that does not exist", resolvers + "installCNI: {hostPID: true}", "/installCNI"},
 		{"a log level that does not exist", resolvers + "logLevel: loud", "/logLevel"},
 	}

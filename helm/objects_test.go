@@ -82,12 +82,15 @@ func TestN16EveryImageIsByDigestWhereOneIsSet(t *testing.T) {
 					}
 				}
 			}
-			want := 3
-			if !ciliumEnabled(v) {
-				want = 2
+			want := 2
+			if ciliumEnabled(v) {
+				want++
+			}
+			if _, vendor, _ := unstructured.NestedMap(v, "plugin", "entry"); !vendor {
+				want++
 			}
 			if seen != want {
-				t.Errorf("%d images, want %d: install-cni's, the leave Job's and, where there is Cilium, the watcher's", seen, want)
+				t.Errorf("%d images, want %d: install-cni's, the leave Job's, for Holdfast's own plugin the agent's and, where there is Cilium, the watcher's", seen, want)
 			}
 		})
 	}
@@ -153,6 +156,10 @@ func TestRightsAreExactlyThese(t *testing.T) {
 	want := []string{
 		"ClusterRole /holdfast-system.rel-install-cni: [get list watch patch] []/[nodes] []",
 		"ClusterRole /holdfast-system.rel-install-cni: [patch] []/[nodes/status] []",
+		"ClusterRole /holdfast-system.rel-agent: [create patch] [ events.k8s.io]/[events] []",
+		"ClusterRole /holdfast-system.rel-agent: [get list watch] []/[pods nodes] []",
+		"ClusterRole /holdfast-system.rel-agent: [patch] []/[pods/status] []",
+		"Role holdfast-system/rel-agent: [get list watch] []/[configmaps] [rel-holdfast]",
 		"Role default/holdfast-system.rel-install-cni-events: [create patch] [ events.k8s.io]/[events] []",
 		"Role holdfast-system/rel-install-cni: [get list watch] []/[configmaps] [rel-holdfast]",
 		"Role kube-system/holdfast-system.rel-install-cni-cilium: [get list watch] []/[configmaps] [cilium-config holdfast-cni-config]",
@@ -218,7 +225,7 @@ func TestN16WithoutCiliumTheNodesAloneAreLookedAfter(t *testing.T) {
 			t.Errorf("%s %s/%s is rendered", o.GetKind(), o.GetNamespace(), o.GetName())
 		}
 	}
-	for _, kind := range []string{"DaemonSet rel-install-cni", "Job rel-leave"} {
+	for _, kind := range []string{"DaemonSet rel-install-cni", "DaemonSet rel-agent", "Job rel-leave"} {
 		kind, name, _ := strings.Cut(kind, " ")
 		args := container(t, find(t, manifests, kind, name))["args"]
 		if !slices.Contains(args.([]any), any("--cilium=false")) {

@@ -26,6 +26,9 @@
 {{- with $p.seccompProfiles }},
   "seccompProfiles": {{ include "holdfast.json" . }}
 {{- end }}
+{{- with $p.runtimeClasses }},
+  "runtimeClasses": {{ include "holdfast.json" . }}
+{{- end }}
 }
 {{- end -}}
 {{- end }}

@@ -44,7 +44,7 @@
 {{- if eq (toString $p.entry.type) "holdfast-cni" -}}
 {{- fail "plugin.entry is for another vendor's plugin and its type is \"holdfast-cni\": remove plugin.entry and set plugin.resolvers and its neighbours instead" -}}
 {{- end -}}
-{{- range $key := list "resolvers" "governedNamespaces" "allowPrivate" "refuse" "seccompProfiles" -}}
+{{- range $key := list "resolvers" "governedNamespaces" "allowPrivate" "refuse" "seccompProfiles" "runtimeClasses" -}}
 {{- if get $p $key -}}
 {{- fail (printf "plugin.entry is another vendor's plugin, which knows no plugin.%s: unset one of the two" $key) -}}
 {{- end -}}
@@ -65,6 +65,9 @@
 {{- end -}}
 {{- if and (eq $v.chain.strategy "cilium") (not $v.cilium.enabled) -}}
 {{- fail "chain.strategy is \"cilium\" and cilium.enabled is false: unset chain.strategy, or set cilium.enabled=true" -}}
+{{- end -}}
+{{- if and (not $v.plugin.entry) (int $v.agent.metricsPort) (eq (int $v.agent.metricsPort) (int $v.agent.healthPort)) -}}
+{{- fail (printf "agent.metricsPort and agent.healthPort are both %d, on the node's own network: choose another for one" (int $v.agent.healthPort)) -}}
 {{- end -}}
 {{- if and (int $v.installCNI.metricsPort) (eq (int $v.installCNI.metricsPort) (int $v.installCNI.healthPort)) -}}
 {{- fail (printf "installCNI.metricsPort and installCNI.healthPort are both %d, on the node's own network: choose another for one" (int $v.installCNI.healthPort)) -}}
