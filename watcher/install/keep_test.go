@@ -39,6 +39,8 @@ var _ = Describe("keeping", func() {
 		Eventually(m.files).Should(ConsistOf(primary, dropin))
 		m.write(dropin, `{"type":"holdfast-cni","resolvers":["6.6.6.6"]}`)
 		Eventually(func() string { data, _ := os.ReadFile(filepath.Join(m.conf, dropin)); return string(data) }).Should(ContainSubstring("10.96.0.10"))
+		m.write(dropin, `{"type":`)
+		Eventually(func() string { data, _ := os.ReadFile(filepath.Join(m.conf, dropin)); return string(data) }).Should(ContainSubstring("10.96.0.10"))
 		m.patchConfig(ctx, `{"plugin.json":"{\"type\":\"holdfast-cni\",\"resolvers\":[\"10.96.0.99\"]}"}`)
 		Eventually(func() string { data, _ := os.ReadFile(filepath.Join(m.conf, dropin)); return string(data) }).Should(ContainSubstring("10.96.0.99"))
 		Expect(os.Remove(filepath.Join(m.bin, "holdfast-cni"))).To(Succeed())

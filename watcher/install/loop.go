@@ -160,6 +160,9 @@ func (l *loop) keep(ctx context.Context, n *corev1.Node, entry chaining.Entry, r
 // steady keeps a closed node from saying something else all the time: a neighbour that fights would have the API server written
 // to with each of its writes. Next is when it may say what is so now.
 func (l *loop) steady(now time.Time, want wanted) (said wanted, next time.Duration) {
+	if l.said.open && want.open && !l.gate.lost.IsZero() {
+		return l.said, 0 // lost for a moment, which the next look repairs or tells
+	}
 	if l.said.condition != nil && !want.open && !l.said.open && *l.said.condition != *want.condition {
 		if wait := l.saidAt.Add(steadyFor).Sub(now); wait > 0 {
 			return l.said, wait

@@ -198,7 +198,7 @@ func (e *examination) check(list chaining.List) chaining.Verdict {
 // in Cilium's own file having the entry; three removals within ten minutes do not show, so removed is asked for on its own.
 func (e *examination) choose() chaining.Choice {
 	primary := e.dir.Primary(e.runtime)
-	if e.loaded.Err != nil || primary.Err != nil && !e.orphaned() {
+	if primary.Err != nil && !e.orphaned() {
 		return chaining.Choice{} // nothing to chain to
 	}
 	used := false
