@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -194,6 +195,13 @@ func Whole(old, now, have Tree) error {
 // same does not ask for a directory's mode, which is set after it was made.
 func same(a, b File) bool {
 	return a.Mode.Type() == b.Mode.Type() && (a.Mode.IsDir() || a.Mode == b.Mode && bytes.Equal(a.Data, b.Data))
+}
+
+// Lasting is the tree without what is temporary.
+func (t Tree) Lasting() Tree {
+	t = maps.Clone(t)
+	maps.DeleteFunc(t, func(name string, f File) bool { return !f.Mode.IsDir() && temporary(path.Base(name)) })
+	return t
 }
 
 // temporary names are Holdfast's, and none of the kinds that a runtime looks at.

@@ -42,7 +42,7 @@ type Action struct {
 }
 
 // Trace runs the process and asks visit at each stop. It returns when the process has ended or was killed, by visit or
-// because the context ended; that is no error. Children of the process run untraced, and are killed with it.
+// because the context ended; that is no error. Children of the process are not asked about, and are killed with it.
 func Trace(ctx context.Context, p Process, visit func(Stop) Action) error {
 	// The kernel takes orders from the thread that traces alone. It is left locked, so that it ends with this goroutine.
 	result := make(chan error, 1)
@@ -91,7 +91,7 @@ func (t *tracer) run(kill func()) error {
 	if _, err := wait(t.pid, &status); err != nil {
 		return err
 	}
-	if err := syscall.PtraceSetOptions(t.pid, unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_TRACESECCOMP|unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_EXITKILL); err != nil {
+	if err := syscall.PtraceSetOptions(t.pid, unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_TRACESECCOMP|unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_TRACEFORK|unix.PTRACE_O_TRACEVFORK|unix.PTRACE_O_EXITKILL); err != nil {
 		return fmt.Errorf("ptrace: %w", err)
 	}
 	t.known[t.pid] = true
@@ -149,8 +149,11 @@ func (t *tracer) stopped(thread int, status syscall.WaitStatus) (Action, int, er
 	return Action{}, 0, nil
 }
 
-// begin handles a system call that is about to run.
+// begin handles a system call that is about to run. Children have the filter too, and without a tracer their calls would fail.
 func (t *tracer) begin(thread int) (Action, error) {
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", t.pid, thread)); err != nil {
+		return Action{}, nil // a child's
+	}
 	info, err := callInfo(thread)
 	if err != nil {
 		return Action{}, err
