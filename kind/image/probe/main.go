@@ -4,6 +4,8 @@
 //	probe get URL           print the answer of URL; exit 1 on an error or a status other than 200
 //	probe dns NAME          print the addresses of NAME
 //	probe dial ADDRESS      connect over TCP, print both ends, and send a line a second until the other end closes
+//	probe flood ADDRESS     send what it may to ADDRESS, UDP and TCP, until a signal
+//	probe count PORT        print a line for each packet to that port that an interface sees
 //	probe sleep             wait for a signal
 //
 // Started as "pause" it is the container that holds a pod's namespaces.
@@ -54,10 +56,14 @@ func run(ctx context.Context, args []string) error {
 		return lookup(ctx, argument)
 	case "dial":
 		return dial(ctx, argument)
+	case "flood":
+		return flood(ctx, argument)
+	case "count":
+		return count(ctx, argument)
 	case "sleep":
 		return sleep(ctx)
 	}
-	return fmt.Errorf("unknown verb %q: serve, get, dns, dial or sleep", verb)
+	return fmt.Errorf("unknown verb %q: serve, get, dns, dial, flood, count or sleep", verb)
 }
 
 func serve(ctx context.Context, address string) error {
