@@ -90,7 +90,7 @@ var _ = describe("governed pods", Ordered, func() {
 		bare := governedPod("bare", node.Name, sidecar)
 		bare.Spec.InitContainers = nil
 		thief := governedPod("thief", node.Name, sidecar)
-		thief.Spec.Containers[0].SecurityContext.RunAsUser = ptr(64128)
+		thief.Spec.Containers[0].SecurityContext.RunAsUser = ptr(int64(64128))
 		for _, pod := range []*corev1.Pod{bare, thief} {
 			_, err := l.Kube.CoreV1().Pods(governed).Create(ctx, pod, metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())
@@ -330,4 +330,3 @@ func annotation(ctx context.Context, l *lab.Lab, namespace, pod, key string) str
 }
 
 func ptr[T any](value T) *T { return &value }
-
