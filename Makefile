@@ -1,7 +1,7 @@
 # Holdfast. make help lists the targets.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test e2e e2e-full lint generate build image bench-add bench-watcher fuzz kind-up kind-load kind-down clean
+.PHONY: help demo test e2e e2e-full lint generate build image bench-add bench-agent bench-watcher fuzz kind-up kind-load kind-down clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,10 @@ build: ## build the binaries into bin/
 
 bench-add: ## measure what holdfast-cni costs at ADD, as root; exits 1 on a missed goal
 	go run ./e2e/bench/add -portmap "$$(hack/parts.sh portmap)"
+
+bench-agent: ## measure the node agent and a locked pod's traffic, as root; exits 1 on a missed goal
+	@hack/assets.sh > /dev/null
+	go run ./e2e/bench/agent
 
 bench-watcher: ## measure the watcher; exits 1 on a missed goal
 	@hack/assets.sh > /dev/null

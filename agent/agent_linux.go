@@ -51,6 +51,7 @@ type agent struct {
 	group sync.WaitGroup
 	woken chan struct{}
 
+	lanes [lanes]*lane
 	turns [64]sync.Mutex // of sandboxes: each is taken up, or looked into, by one at a time
 	seed  maphash.Seed
 
@@ -117,6 +118,9 @@ func (a *agent) run(ctx context.Context) error {
 	}
 	keeping, stop := context.WithCancel(ctx)
 	a.ctx = keeping
+	for _, l := range a.lanes {
+		a.group.Go(func() { l.run(keeping, a.tend) })
+	}
 	a.restore(ctx)
 	feeding := a.world.start(keeping, a.wake)
 	var serving sync.WaitGroup

@@ -22,7 +22,7 @@ func (a *agent) judge(allowed contract.Policy) {
 		if pod != p.checked {
 			p.checked = pod
 			if o, broken := verdict(pod, allowed); broken {
-				p.order(o)
+				a.order(p, o)
 				continue
 			}
 		}

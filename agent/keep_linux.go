@@ -30,86 +30,73 @@ func whoOf(r adopt.Request) who { return who{r.ContainerID, r.Namespace, r.Name,
 // held is a pod whose lease is renewed.
 type held struct {
 	who
-	rules   string
-	netns   *lock.Namespace
-	record  *lock.Record
-	unused  func() // of the record
-	orders  chan order
-	changed chan string // who changed the namespace's rules
-	end     context.CancelFunc
+	rules  string
+	netns  *lock.Namespace
+	record *lock.Record
+	unused func()          // of the record
+	ctx    context.Context // that it is held in
+	end    context.CancelFunc
 
 	renewals atomic.Int32
 	last     atomic.Int64 // when it was renewed, since the agent's start
+	cutting  atomic.Bool  // it has an order, and is renewed no more
 	checked  *corev1.Pod  // as last judged; the loop's alone
 	proved   bool         // what was proved of it is recorded; the loop's alone
-}
 
-// order asks for the pod to be cut off. The first one counts.
-func (p *held) order(o order) {
-	select {
-	case p.orders <- o:
-	default:
-	}
+	using    sync.Mutex // of its lane and of its end: a closed namespace is used no more
+	due      time.Time  // its lane's alone
+	toVerify int        // renewals until it is verified; its lane's alone
 }
 
 // hold keeps a pod from now on. It takes over the namespace. The caller has the sandbox's turn.
 func (a *agent) hold(w who, rules string, netns *lock.Namespace, record *lock.Record, unused func(), renewals int32) *held {
-	ctx, end := context.WithCancel(a.ctx)
-	p := &held{who: w, rules: rules, netns: netns, record: record, unused: unused, orders: make(chan order, 1), changed: make(chan string, 1), end: end}
+	p := &held{who: w, rules: rules, netns: netns, record: record, unused: unused}
+	p.ctx, p.end = context.WithCancel(a.ctx)
 	p.renewals.Store(renewals)
 	p.last.Store(int64(time.Since(a.started)))
 	a.mu.Lock()
 	a.pods[w.container] = p
 	a.mu.Unlock()
-	a.group.Go(func() { a.keep(ctx, p) })
+	a.lane(w.container).add(p)
+	a.group.Go(func() {
+		a.listen(p)
+		a.drop(p)
+	})
 	a.wake() // what was said of the pod meanwhile
 	return p
 }
 
-// keep renews, verifies and, in the end, cuts one pod. Renewals of different pods are spread over the interval.
-func (a *agent) keep(ctx context.Context, p *held) {
-	var listening sync.WaitGroup
-	listening.Go(func() { a.listen(ctx, p) })
-	defer func() {
-		p.end()
-		listening.Wait()
-		a.drop(p)
-	}()
-	due := time.Now().Add(rand.N(lock.RenewEvery))
-	toVerify := rand.IntN(verifyEvery)
-	timer := time.NewTimer(time.Until(due))
-	defer timer.Stop()
-	for {
-		var o order
-		var broken bool
-		select {
-		case <-ctx.Done():
-			return
-		case o = <-p.orders:
-			broken = true
-		case by := <-p.changed:
-			o, broken = a.verify(p, by)
-		case <-timer.C:
-			var renewed bool
-			if o, broken, renewed = a.renew(p, due); renewed {
-				due = next(due, time.Now())
-				if toVerify--; toVerify < 0 && !broken {
-					toVerify = verifyEvery - 1
-					o, broken = a.verify(p, "")
-				}
-			} else {
-				due = time.Now().Add(againAfter)
-			}
-			timer.Reset(time.Until(due))
-		}
-		if broken {
-			a.cutHeld(ctx, p, o)
-			return
-		}
+// order cuts a pod off. The first order counts.
+func (a *agent) order(p *held, o order) {
+	if p.cutting.CompareAndSwap(false, true) {
+		a.group.Go(func() { a.cutHeld(p, o) })
 	}
 }
 
-// next is when the renewal after one that was due then is due. What was missed is not made up for.
+// tend renews a pod, and verifies it once a minute. It returns when to do so again.
+func (a *agent) tend(p *held) time.Time {
+	p.using.Lock()
+	defer p.using.Unlock()
+	if p.ctx.Err() != nil {
+		return time.Now().Add(lock.RenewEvery)
+	}
+	o, broken, renewed := a.renew(p, p.due)
+	if renewed {
+		if p.toVerify--; p.toVerify < 0 {
+			p.toVerify = verifyEvery - 1
+			o, broken = a.verify(p, "")
+		}
+	}
+	if broken {
+		a.order(p, o)
+	}
+	if !renewed {
+		return time.Now().Add(againAfter)
+	}
+	return next(p.due, time.Now())
+}
+
+// next is when the renewal is due after one that was due then. What was missed is not made up for.
 func next(due, now time.Time) time.Time {
 	due = due.Add(lock.RenewEvery)
 	if due.Before(now) {
@@ -171,51 +158,51 @@ func (a *agent) verify(p *held, by string) (order, bool) {
 	return o, true
 }
 
-// listen has the rules verified whenever somebody else changed any in the namespace, and once it hears.
-func (a *agent) listen(ctx context.Context, p *held) {
-	for ctx.Err() == nil {
-		err := a.hear(ctx, p)
-		if ctx.Err() != nil {
+// listen has the rules verified whenever somebody else changed any in the namespace, and once it hears. It ends with the pod.
+func (a *agent) listen(p *held) {
+	for p.ctx.Err() == nil {
+		err := a.hear(p)
+		if p.ctx.Err() != nil {
 			return
 		}
 		slog.Warn("not heard for a moment what changes in a pod's namespace", "namespace", p.namespace, "pod", p.name, "reason", err.Error())
-		pause(ctx, againAfter)
+		pause(p.ctx, againAfter)
 	}
 }
 
-func (a *agent) hear(ctx context.Context, p *held) (err error) {
+func (a *agent) hear(p *held) (err error) {
 	m, err := p.netns.Monitor()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	by := "" // what happened before it heard
-	for {
-		select {
-		case p.changed <- by:
-		default: // it will be verified
+	for by := ""; ; pause(p.ctx, listenPause) { // at first, for what happened before it heard
+		if o, broken := a.verify(p, by); broken {
+			a.order(p, o)
 		}
-		for {
-			change, err := m.Next(ctx)
+		for by = ""; by == ""; {
+			change, err := m.Next(p.ctx)
 			if err != nil {
 				return err
 			}
 			if !change.Own {
 				by = fmt.Sprintf("process %d, %.32q, changed rules", change.PID, change.Process)
-				break
 			}
 		}
-		pause(ctx, listenPause)
 	}
 }
 
 // drop forgets a pod that is no longer kept.
 func (a *agent) drop(p *held) {
+	p.end()
+	a.lane(p.container).remove(p)
 	a.mu.Lock()
 	if a.pods[p.container] == p {
 		delete(a.pods, p.container)
 	}
 	a.mu.Unlock()
+	p.using.Lock()
+	defer p.using.Unlock()
 	p.unused()
 	if err := p.netns.Close(); err != nil {
 		slog.Warn("namespace not closed", "namespace", p.namespace, "pod", p.name, "reason", err.Error())
@@ -223,7 +210,7 @@ func (a *agent) drop(p *held) {
 }
 
 // cutHeld cuts until it is done: a pod with an order is renewed no more.
-func (a *agent) cutHeld(ctx context.Context, p *held, o order) {
+func (a *agent) cutHeld(p *held, o order) {
 	for {
 		err := p.netns.Cut(o.String())
 		if err == nil {
@@ -231,11 +218,12 @@ func (a *agent) cutHeld(ctx context.Context, p *held, o order) {
 		}
 		a.metrics.failures.WithLabelValues("cut").Inc()
 		a.teller.failing("pod "+p.namespace+"/"+p.name+" not cut off yet", err)
-		if pause(ctx, againAfter); ctx.Err() != nil {
+		if pause(p.ctx, againAfter); p.ctx.Err() != nil {
 			return // the kernel ends it, when the lease runs out
 		}
 	}
 	a.wasCut(p.who, o)
+	p.end()
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -71,10 +71,14 @@ func newAgent(c *feed.Clients, o *Options, event func(about *corev1.Pod, kind, r
 	if err != nil {
 		return nil, err
 	}
-	return &agent{
+	a := &agent{
 		options: o, release: stampRelease(o.Version), world: newWorld(c, o), sight: &sight{options: o},
 		states: adopt.Store{Folder: o.States}, cuts: kept, since: openSince(o.Memory), policies: openPolicies(filepath.Dir(o.Socket)),
 		marks: newMarks(c.Kube), teller: newTeller(event), started: time.Now(), woken: make(chan struct{}, 1), seed: maphash.MakeSeed(),
 		pods: map[string]*held{}, findings: map[string]*finding{}, acted: map[string]bool{},
-	}, nil
+	}
+	for i := range a.lanes {
+		a.lanes[i] = newLane()
+	}
+	return a, nil
 }

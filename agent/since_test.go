@@ -1,0 +1,107 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/holdfast-cni/holdfast/agent/contract"
+)
+
+// N18: a pod was there before its namespace was governed only if nothing says otherwise.
+func TestSinceWhenANamespaceIsGoverned(t *testing.T) {
+	folder := t.TempDir()
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	at := func(hours int) time.Time { return now.Add(time.Duration(hours) * time.Hour) }
+	s := openSince(folder)
+	step := func(now, changed time.Time, namespaces ...string) {
+		t.Helper()
+		if err := s.observe(now, changed, namespaces); err != nil {
+			t.Fatal(err)
+		}
+	}
+	existed := func(namespace string, made time.Time, want bool) {
+		t.Helper()
+		if got := s.existed(namespace, made); got != want {
+			t.Errorf("%s, made %v: existed %v", namespace, made, got)
+		}
+	}
+	step(at(0), at(-2), "a") // a new node: plugin.json is older than its agent
+	existed("a", at(-3), true)
+	existed("a", at(-1), false)
+	existed("b", at(-9), false)
+	step(at(1), at(1), "a", "b") // plugin.json changed: that makes no pod of a look older
+	existed("a", at(-1), false)
+	existed("b", at(0), true)
+	s = openSince(folder) // the next life
+	step(at(5), at(4), "a", "b", "c")
+	existed("a", at(-1), false)
+	existed("b", at(2), false)
+	existed("c", at(3), true)
+	step(at(6), time.Time{}, "b", "d") // nobody says when
+	existed("a", at(-9), false)
+	existed("d", at(5), true)
+	step(at(7), at(9), "a", "e") // a clock that is ahead
+	existed("e", at(8), false)
+	existed("e", at(6), true)
+}
+
+func TestABrokenMemoryOfSinceWhenIsNone(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, sinceFile), []byte(`{"a":"yesterday"`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s := openSince(folder); len(s.at) != 0 {
+		t.Errorf("got %v", s.at)
+	}
+}
+
+func TestWhenPluginJSONWasChanged(t *testing.T) {
+	entry := func(fields string, second int64) metav1.ManagedFieldsEntry {
+		time := metav1.Unix(second, 0)
+		return metav1.ManagedFieldsEntry{Time: &time, FieldsV1: metav1.NewFieldsV1(fields)}
+	}
+	for name, test := range map[string]struct {
+		entries []metav1.ManagedFieldsEntry
+		want    int64
+	}{
+		"helm's":        {[]metav1.ManagedFieldsEntry{entry(`{"f:data":{"f:plugin.json":{}}}`, 5)}, 5},
+		"the latest":    {[]metav1.ManagedFieldsEntry{entry(`{"f:data":{"f:plugin.json":{}}}`, 5), entry(`{"f:data":{"f:plugin.json":{}}}`, 7)}, 7},
+		"another key's": {[]metav1.ManagedFieldsEntry{entry(`{"f:data":{"f:plugin.json":{}}}`, 5), entry(`{"f:data":{"f:leaving":{}}}`, 7)}, 5},
+		"nobody's":      {nil, 0},
+		"no time's":     {[]metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(`{"f:plugin.json":{}}`)}}, 0},
+	} {
+		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ManagedFields: test.entries}}
+		got := changedAt(config)
+		if test.want == 0 && !got.IsZero() || test.want != 0 && got.Unix() != test.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+// N19: what was allowed once on this node since its boot breaks no running pod.
+func TestPoliciesOnlyGrow(t *testing.T) {
+	folder := t.TempDir()
+	p := openPolicies(folder)
+	for _, image := range []string{"sha256:a", "sha256:b", "sha256:a"} {
+		if _, err := p.with(contract.Policy{Images: []string{image}, RuntimeClasses: []string{"r"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := openPolicies(folder).with(contract.Policy{SeccompProfiles: []string{"s"}})
+	if err != nil || len(all.Images) != 2 || len(all.RuntimeClasses) != 1 || len(all.SeccompProfiles) != 1 {
+		t.Errorf("got %+v, %v", all, err)
+	}
+}
+
+func TestStampsNameAnyVersion(t *testing.T) {
+	for version, want := range map[string]string{"v1.2.3": "v1.2.3", "(devel)": "devel", "v0.0.0-20260101+dirty": "v0.0.0-20260101+dirty", "": "unknown", "(ü)": "unknown"} {
+		if got := stampRelease(version); got != want {
+			t.Errorf("%q: got %q", version, got)
+		}
+	}
+}

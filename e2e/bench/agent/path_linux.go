@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"time"
+
+	links "github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-cni/holdfast/lock"
+)
+
+const (
+	transfer = 100 * time.Millisecond // of sending, for one throughput
+	pings    = 1000                   // for one percentile of latencies
+	worse    = 1.03
+)
+
+// way is a pod's connections to a server outside.
+type way struct {
+	stream, ping net.Conn
+	rates        []float64 // bytes a second
+	latencies    []float64 // p99, seconds
+}
+
+// dataPath compares a locked pod's traffic with an unlocked one's. They take turns, in a new order each round, so that a busy moment
+// falls on both alike; what is compared are medians over the rounds.
+func dataPath(ctx context.Context, rounds int, t *table) (err error) {
+	outside, err := newNetns("outside")
+	if err != nil {
+		return err
+	}
+	ways := map[string]*way{}
+	for i, pod := range []string{"unlocked", "locked"} {
+		if ways[pod], err = newWay(outside, pod, i+1, pod == "locked"); err != nil {
+			return fmt.Errorf("the %s pod: %w", pod, err)
+		}
+		defer func() { err = errors.Join(err, ways[pod].stream.Close(), ways[pod].ping.Close()) }()
+	}
+	for range rounds {
+		order := []string{"unlocked", "locked"}
+		rand.Shuffle(2, func(i, j int) { order[i], order[j] = order[j], order[i] })
+		for _, pod := range order {
+			if err := errors.Join(ways[pod].round(), ctx.Err()); err != nil {
+				return fmt.Errorf("the %s pod: %w", pod, err)
+			}
+		}
+	}
+	rate := median(ways["locked"].rates) / median(ways["unlocked"].rates)
+	late := median(ways["locked"].latencies) / median(ways["unlocked"].latencies)
+	t.row("TCP throughput, locked : unlocked", fmt.Sprintf("%.3f of %.1f Gbit/s", rate, median(ways["unlocked"].rates)*8/1e9), "at least 0.97", rate >= 2-worse)
+	t.row("p99 latency, locked : unlocked", fmt.Sprintf("%.3f of %.0f µs", late, median(ways["unlocked"].latencies)*1e6), "at most 1.03", late <= worse)
+	return nil
+}
+
+func median(all []float64) float64 { return slices.Sorted(slices.Values(all))[len(all)/2] }
+
+// newWay makes a pod with a link to the outside, and connects as the sidecar does.
+func newWay(outside, pod string, i int, locked bool) (*way, error) {
+	path, err := newNetns(pod)
+	if err != nil {
+		return nil, err
+	}
+	in, out, port := fmt.Sprintf("198.18.%d.2", i), fmt.Sprintf("1.1.%d.1", i), 7000+i
+	if err := connect(outside, path, i, in, out); err != nil {
+		return nil, err
+	}
+	if locked {
+		if err := lease(path); err != nil {
+			return nil, err
+		}
+	}
+	if err := within(outside, func() error { return serve(fmt.Sprintf("%s:%d", out, port)) }); err != nil {
+		return nil, err
+	}
+	w := &way{}
+	return w, within(path, func() (err error) {
+		// The kernel goes by the user that made the socket (fsuid of the file's credentials).
+		for _, call := range []struct{ number, id uintptr }{{unix.SYS_SETFSGID, lock.SidecarGID}, {unix.SYS_SETFSUID, lock.SidecarUID}} {
+			if _, _, errno := unix.RawSyscall(call.number, call.id, 0, 0); errno != 0 {
+				return errno
+			}
+		}
+		if w.stream, err = net.DialTimeout("tcp", fmt.Sprintf("%s:%d", out, port), 5*time.Second); err != nil {
+			return err
+		}
+		w.ping, err = net.DialTimeout("tcp", fmt.Sprintf("%s:%d", out, port), 5*time.Second)
+		return errors.Join(err, say(w.stream, 's'), say(w.ping, 'p'))
+	})
+}
+
+func say(c net.Conn, b byte) error {
+	if c == nil {
+		return nil
+	}
+	_, err := c.Write([]byte{b})
+	return err
+}
+
+// lease locks a pod and lends for the whole run: the agent's renewals are not what is measured here.
+func lease(path string) error {
+	n, err := lock.Open(path)
+	if err != nil {
+		return err
+	}
+	r, err := rules()
+	if err != nil {
+		return err
+	}
+	if _, err := n.Apply(r); err != nil {
+		return err
+	}
+	return errors.Join(n.FirstLease(time.Hour), n.Close())
+}
+
+// connect makes a veth pair between both, with addresses on both ends and a route out.
+func connect(outside, pod string, i int, in, out string) error {
+	target, err := netns.GetFromPath(pod)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = target.Close() }()
+	host := fmt.Sprintf("v%d", i)
+	err = within(outside, func() error {
+		attrs := links.NewLinkAttrs()
+		attrs.Name = host
+		if err := links.LinkAdd(&links.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: links.NsFd(int(target))}); err != nil {
+			return err
+		}
+		return up(host, out+"/32", in+"/32")
+	})
+	if err != nil {
+		return err
+	}
+	return within(pod, func() error {
+		if err := up("lo", "", ""); err != nil {
+			return err
+		}
+		return up("eth0", in+"/32", out+"/32")
+	})
+}
+
+func up(name, own, other string) error {
+	link, err := links.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	if err := links.LinkSetUp(link); err != nil || own == "" {
+		return err
+	}
+	address, err := links.ParseAddr(own)
+	if err != nil {
+		return err
+	}
+	to, err := links.ParseIPNet(other)
+	if err != nil {
+		return err
+	}
+	return errors.Join(links.AddrAdd(link, address), links.RouteAdd(&links.Route{LinkIndex: link.Attrs().Index, Dst: to, Scope: links.SCOPE_LINK}))
+}
+
+// serve swallows what comes, or answers each byte, as a connection's first byte says.
+func serve(address string) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = c.Close() }()
+				kind := make([]byte, 1)
+				if _, err := io.ReadFull(c, kind); err != nil {
+					return
+				}
+				buffer := make([]byte, 1<<17)
+				for {
+					n, err := c.Read(buffer)
+					if err == nil && kind[0] == 'p' {
+						_, err = c.Write(buffer[:n])
+					}
+					if err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return nil
+}
+
+func (w *way) round() error {
+	buffer := make([]byte, 1<<17)
+	began, sent := time.Now(), 0
+	for time.Since(began) < transfer {
+		n, err := w.stream.Write(buffer)
+		if err != nil {
+			return err
+		}
+		sent += n
+	}
+	w.rates = append(w.rates, float64(sent)/time.Since(began).Seconds())
+	took := make([]float64, 0, pings)
+	for range pings {
+		began := time.Now()
+		if err := say(w.ping, 'x'); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(w.ping, buffer[:1]); err != nil {
+			return err
+		}
+		took = append(took, time.Since(began).Seconds())
+	}
+	slices.Sort(took)
+	w.latencies = append(w.latencies, took[len(took)*99/100])
+	return nil
+}
