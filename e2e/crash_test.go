@@ -119,12 +119,23 @@ func (n *crashNode) getsThere(ctx context.Context, s *recorded, last *atomic.Int
 	for ctx.Err() == nil {
 		conf, confErr := crash.Read(n.conf())
 		bin, binErr := crash.Read(n.bin())
-		if confErr == nil && binErr == nil && conf.Equal(s.judge.New) && bin.Equal(s.newBin) && time.Since(time.Unix(0, last.Load())) > quiet {
+		if confErr == nil && binErr == nil && s.isNew(conf) && bin.Equal(s.newBin) && time.Since(time.Unix(0, last.Load())) > quiet {
 			return true
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 	return false
+}
+
+// isNew does not ask for what failed to be removed: a temporary file, which is swept at the next start, and a drop-in directory,
+// as nobody can tell whose it is once it is empty.
+func (s *recorded) isNew(conf crash.Tree) bool {
+	conf = conf.Lasting()
+	maps.DeleteFunc(conf, func(name string, f crash.File) bool {
+		_, stays := s.judge.New[name]
+		return f.Mode.IsDir() && !stays && len(conf.Under(name)) == 0
+	})
+	return conf.Equal(s.judge.New)
 }
 
 // said is the end of what install-cni logged.

@@ -91,10 +91,8 @@ func (d *directory) remove(name string) error {
 		return err
 	}
 	defer dropins.Close()
-	if err := dropins.unlink(file); err != nil {
-		return err
-	}
-	return d.rmdir(network)
+	// Also where it is not sure that the file is gone for good: nobody comes back for an empty directory.
+	return errors.Join(dropins.unlink(file), d.rmdir(network))
 }
 
 // mkdir makes a drop-in directory that survives a power loss, also where an earlier life has made it; made says whether it
@@ -138,7 +136,7 @@ func (d *directory) settle() error {
 
 // rmdir removes a directory that is empty, and leaves any other.
 func (d *directory) rmdir(name string) error {
-	// os.Root.Remove would remove a file as well: sub has just seen a directory, and nothing depends on it.
+	// os.Root.Remove would remove a file as well, but a directory of this name is what was just looked into.
 	err := d.root.Remove(name)
 	switch {
 	case errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist):

@@ -81,7 +81,9 @@ func trace(ctx context.Context, p Process, visit func(Stop) Action) error {
 	if err := t.run(kill); err != nil {
 		kill()
 		t.reap()
-		return fmt.Errorf("trace %s: %w", p.Args[0], err)
+		if ctx.Err() == nil { // else it was killed in the middle of a stop
+			return fmt.Errorf("trace %s: %w", p.Args[0], err)
+		}
 	}
 	return nil
 }
