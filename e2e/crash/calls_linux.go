@@ -24,14 +24,13 @@ type call struct {
 
 // spec says where a call's arguments are.
 type spec struct {
-	name      string
-	kind      Kind
-	at        int // argument with the directory's descriptor, the path after it; -1: none
-	to        int // the same for the second path
-	file      int // argument with the file's descriptor
-	flags     int // argument with flags, of which one of need must be set
-	need      uint64
-	directory uint64 // the flag that makes an unlink an rmdir
+	name  string
+	kind  Kind
+	at    int // argument with the directory's descriptor, the path after it; -1: none
+	to    int // the same for the second path
+	file  int // argument with the file's descriptor
+	flags int // argument with flags, of which one of need must be set
+	need  uint64
 }
 
 // specs are the calls that change a file system and that Go's os package, or a copy within the kernel, may make. That none was
