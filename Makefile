@@ -1,7 +1,7 @@
 # Holdfast. make help lists the targets.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test e2e e2e-full lint generate build image bench-add bench-agent bench-watcher fuzz kind-up kind-load kind-down clean
+.PHONY: help demo test e2e e2e-full lint generate build image bench-add bench-agent bench-node bench-watcher fuzz kind-up kind-load kind-down clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,10 @@ bench-add: ## measure what holdfast-cni costs at ADD, as root; exits 1 on a miss
 bench-agent: ## measure the node agent and a locked pod's traffic, as root; exits 1 on a missed goal
 	@hack/assets.sh > /dev/null
 	go run ./e2e/bench/agent
+
+bench-node: ## measure install-cni on a node, as root; QUIET=5m for a longer look at a quiet one; exits 1 on a missed goal
+	@hack/assets.sh > /dev/null
+	go run ./e2e/bench/node $(if $(QUIET),-quiet $(QUIET))
 
 bench-watcher: ## measure the watcher; exits 1 on a missed goal
 	@hack/assets.sh > /dev/null
