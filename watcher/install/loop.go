@@ -191,9 +191,9 @@ func again(r chaining.Reason) time.Duration {
 func (l *loop) message(x node.Examination, v node.Verdict) string {
 	switch {
 	case l.gate.open:
-		return fmt.Sprintf("%s is chained last in %s (strategy %s, proof %s)", v.Type, x.Report.Network(), x.Choice.Strategy, x.Report.Proof)
+		return fmt.Sprintf("%s is chained last in %s (strategy %s, proof %s)", x.Report.Verdict.Type, x.Report.Network(), x.Choice.Strategy, x.Report.Proof)
 	case v.Reason == chaining.Chained:
-		return fmt.Sprintf("%s is chained again, and has to stay so for %s before the node opens", v.Type, hold)
+		return fmt.Sprintf("%s is chained again, and has to stay so for %s before the node opens", x.Report.Verdict.Type, hold)
 	}
 	return v.Sentence()
 }

@@ -144,6 +144,9 @@ func (e *examination) judgeFiles(choice chaining.Choice) Verdict {
 	if e.orphaned() {
 		return verdict(chaining.NoNetworkList, fmt.Sprintf("only %s is there, which Holdfast made of a list that is gone", e.file().Name))
 	}
+	if primary := e.dir.Primary(e.runtime); chaining.IsOwn(e.file().Name) && primary.Err != nil {
+		return verdict(chaining.ListInvalid, fmt.Sprintf("%s; the last copy of it, %s, is loaded meanwhile", primary.Err, e.file().Name))
+	}
 	found := e.check(e.loaded.List)
 	if found.Reason == chaining.EntryMissing {
 		switch shadowed := e.dir.Shadowed(e.loaded, e.runtime, e.kind); {
