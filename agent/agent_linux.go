@@ -189,7 +189,6 @@ func (a *agent) loop(ctx context.Context, served chan error) {
 }
 
 func (a *agent) look(ctx context.Context) {
-	a.forget()
 	governing, err := a.world.governing()
 	a.teller.failing("plugin.json can't be gone by yet", err)
 	if err != nil {
@@ -211,8 +210,9 @@ func (a *agent) look(ctx context.Context) {
 	a.tidy()
 }
 
-// forget lets go of pods whose sandbox has ended: the plugin removed their file at DEL.
-func (a *agent) forget() {
+// forget lets go of pods whose sandbox has ended: the plugin removed their file at DEL, and the runtime no longer shows them. One whose
+// file alone is gone is kept: its record is in memory.
+func (a *agent) forget(running map[string]bool) {
 	ids, err := a.states.IDs()
 	a.teller.failing("state files can't be listed", err)
 	if err != nil {
@@ -223,7 +223,7 @@ func (a *agent) forget() {
 		there[id] = true
 	}
 	for _, p := range a.all() {
-		if !there[p.container] {
+		if !there[p.container] && !running[p.container] {
 			p.end()
 		}
 	}

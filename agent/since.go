@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 )
 
@@ -64,6 +63,3 @@ func (s *since) existed(namespace string, made time.Time) bool {
 	at, known := s.at[namespace]
 	return known && made.Before(at)
 }
-
-// namespaces are those that are governed.
-func (s *since) namespaces() []string { return slices.Sorted(maps.Keys(s.at)) }

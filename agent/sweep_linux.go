@@ -36,9 +36,12 @@ func (a *agent) sweep(ctx context.Context, g Governing) error {
 		return err
 	}
 	running := make(map[string]bool, len(boxes))
-	kinds := map[string]int{}
 	for _, box := range boxes {
 		running[box.ID] = true
+	}
+	a.forget(running)
+	kinds := map[string]int{}
+	for _, box := range boxes {
 		if leaving || a.holds(box.ID) != nil {
 			delete(a.findings, box.ID)
 			continue
@@ -166,7 +169,7 @@ func (a *agent) decide(f *finding, netns *lock.Namespace, existed bool) (kept bo
 
 func (f *finding) did(cut bool, o order) {
 	if cut {
-		f.done, f.cut, f.told = true, o, true
+		f.done, f.cut = true, o
 	}
 }
 
@@ -176,7 +179,6 @@ func (a *agent) unlocked(f *finding, netns *lock.Namespace, w who, existed bool)
 		f.kind = kindPast
 		f.note = "The pod is governed and runs without a lock: it got past the chain. It was cut off, and is to be evicted"
 		f.did(a.cutNow(netns, w, order{PastChain, "it runs without a lock: it got past the chain"}), order{PastChain, "it got past the chain"})
-		f.told = false // the eviction is still to be marked
 		return
 	}
 	if !a.acted[w.container] && len(a.acted) >= a.options.ExistingLimit {
@@ -191,16 +193,16 @@ func (a *agent) unlocked(f *finding, netns *lock.Namespace, w who, existed bool)
 	if a.options.Existing == Cut {
 		o := order{PastChain, "it runs without a lock since before its namespace was governed"}
 		f.did(a.cutNow(netns, w, o), o)
-		f.told = false
 	}
 }
 
 // tell says once what was found, when the pod is seen on the API server.
 func (a *agent) tell(f *finding, pod *corev1.Pod) {
-	if pod == nil || f.told || f.kind == "" && f.cut.code == "" {
+	final := f.done || f.kind == kindHeld || f.kind == kindUnseen
+	if pod == nil || f.told || !final || f.kind == "" && f.cut.code == "" {
 		return
 	}
-	f.told = f.done || f.kind == kindHeld || f.kind == kindUnseen
+	f.told = true
 	if f.note != "" {
 		slog.Warn("governed pod without a lock", "namespace", pod.Namespace, "pod", pod.Name, "reason", f.kind, "message", f.note)
 		a.teller.warn(pod, "Unlocked", f.note)
