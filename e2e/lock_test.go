@@ -25,7 +25,7 @@ const (
 	floodTo  = 9999 // the port that only a flooding workload sends to
 )
 
-var _ = describe("governed pods", Ordered, func() {
+var _ = describe("governed pods", Ordered, ContinueOnFailure, func() {
 	var l *lab.Lab
 	var nodes []*lab.Node
 	var node *lab.Node
