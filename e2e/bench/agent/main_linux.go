@@ -49,11 +49,11 @@ type options struct {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	var o options
 	flags := flag.NewFlagSet("agent", flag.ContinueOnError)
-	flags.IntVar(&o.few, "pods", 250, "pods of the first measurement")
+	flags.IntVar(&o.few, "pods", 250, "pods of the first measurement; 0 for the data path alone")
 	flags.IntVar(&o.many, "many", 1000, "pods of the second; 0 for none")
 	flags.DurationVar(&o.settle, "settle", 20*time.Second, "how long the agent runs before it is measured")
 	flags.DurationVar(&o.window, "window", time.Minute, "how long it is measured: each pod is verified once a minute")
-	flags.IntVar(&o.rounds, "rounds", 100, "how often the data path is measured; 0 for not at all")
+	flags.IntVar(&o.rounds, "rounds", 200, "how often the data path is measured; 0 for not at all")
 	flags.StringVar(&o.holdfast, "holdfast", "", "executable to measure; by default it is built")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -102,6 +102,9 @@ func measure(ctx context.Context, folder string, o options, stdout, stderr io.Wr
 		if err := dataPath(ctx, o.rounds, t); err != nil {
 			return err
 		}
+	}
+	if o.few == 0 {
+		return t.print(stdout)
 	}
 	n, err := newNode(ctx, folder, o.holdfast, stderr)
 	if err != nil {
