@@ -17,10 +17,10 @@ const (
 	goal   = 150 * time.Millisecond
 )
 
-// slowest is the p99 of a plain write on a machine that is as slow as the goal allows for: there the goal is this many plain
-// writes, and so it is on a faster or an idler machine.
+// slowest is the p99 of a plain write up to which the goal must hold, a slow disk's on a quiet machine: there the goal is this
+// many plain writes, and so it is on a faster or a busier machine.
 const (
-	slowest = 15 * time.Millisecond
+	slowest = 20 * time.Millisecond
 	most    = float64(goal) / float64(slowest)
 )
 
@@ -70,13 +70,13 @@ func (b *bench) repair(ctx context.Context, by chaining.Strategy) (err error) {
 			seen++
 		}
 	}
-	ratio := float64(all.at(99)) / float64(writes.at(99))
+	ratio, half := float64(all.at(99))/float64(writes.at(99)), float64(all.at(50))/float64(writes.at(50))
 	b.note(fmt.Sprintf("%s: a plain write until containerd has loaded it", by), writes.String())
 	for _, act := range acts {
 		b.note(fmt.Sprintf("%s: %s until repaired and proved", by, act.what), act.took.String())
 	}
 	b.judge(fmt.Sprintf("%s: all %d events (of %d containerd was seen with a wrong list)", by, events, seen),
-		fmt.Sprintf("%s; p99 = %.1f plain writes", all, ratio), fmt.Sprintf("p99 ≤ %.0f plain writes (%s where one takes %s)", most, goal, slowest), ratio <= most)
+		fmt.Sprintf("%s; p50 = %.1f, p99 = %.1f plain writes", all, half, ratio), fmt.Sprintf("p99 ≤ %.1f plain writes (%s where one takes %s)", most, goal, slowest), ratio <= most)
 	return nil
 }
 
