@@ -147,7 +147,7 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, ContinueOnFailure, 
 		Eventually(asked).WithContext(ctx).WithArguments(l).Should(HaveEach(Equal(listDigest(ctx, l))))
 	}, SpecTimeout(4*time.Minute))
 
-	It("C6: and within the kubelet's sync period without", Label(ci), func(ctx SpecContext) {
+	It("C6: and within the kubelet's sync period without", Label(full), func(ctx SpecContext) {
 		installed(ctx)
 		upgrade(ctx, l, nodes[0].Name, digest, map[string]any{
 			"plugin":   map[string]any{"resolvers": []any{"10.96.0.11"}},

@@ -86,14 +86,6 @@ func label(ctx context.Context, l *lab.Lab, value string, nodes ...*lab.Node) {
 	}
 }
 
-// setPlugin changes a resolver in plugin.json.
-func setPlugin(ctx context.Context, l *lab.Lab, plugin string) {
-	GinkgoHelper()
-	_, err := l.Kube.CoreV1().ConfigMaps(ours).Patch(ctx, watcher.ConfigName("holdfast"), types.MergePatchType,
-		fmt.Appendf(nil, `{"data":{%q:%q}}`, watcher.PluginKey, plugin), metav1.PatchOptions{FieldManager: "helm"})
-	Expect(err).NotTo(HaveOccurred())
-}
-
 // chained reports the plugins that the runtime has loaded, as text, to be polled.
 func chained(ctx context.Context, node *lab.Node) string {
 	plugins, status, err := node.Loaded(ctx)
