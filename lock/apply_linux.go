@@ -4,15 +4,13 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/google/nftables"
-	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 )
 
 // Apply locks the namespace, without a lease: from its return on nothing passes but loopback. It is one transaction that creates the
-// table exclusively, so that a namespace locked before fails with ErrLocked and stays as it is. Afterwards it reads the kernel back
-// and compares: ErrDiffers means that the lock is there and is not what was meant; cut the namespace. The Record is what to compare
-// with later.
+// table exclusively, so that a namespace locked before fails with ErrLocked and stays as it is. What the kernel then holds is compared
+// with what was meant: ErrDiffers means that the lock is there and is not what was meant; cut the namespace. The Record is what to
+// compare with later.
 func (n *Namespace) Apply(r Rules) (record Record, err error) {
 	if len(r.chains) == 0 {
 		return Record{}, fmt.Errorf("lock netns %q: the rules are empty; make them with Build", n.path)
@@ -21,55 +19,84 @@ func (n *Namespace) Apply(r Rules) (record Record, err error) {
 		return Record{}, err
 	}
 	defer func() { err = n.end("lock", err) }()
-	if err := n.create(r); err != nil {
-		return Record{}, err
-	}
-	if record, err = n.read(); err != nil {
-		return Record{}, err
-	}
-	meant, err := r.meant()
+	chains, err := encodedChains(r.chains)
 	if err != nil {
 		return Record{}, err
 	}
-	if err := meant.Compare(record.plain()); err != nil {
+	echoed, err := n.create(r, chains)
+	if err != nil {
 		return Record{}, err
 	}
-	return record.withTexts(r), nil
-}
-
-func (n *Namespace) create(r Rules) error {
-	t := n.nft.CreateTable(table())
-	for _, name := range r.counters {
-		n.nft.AddObj(&nftables.NamedObj{Table: t, Name: name, Type: nftables.ObjTypeCounter, Obj: &expr.Counter{}})
-	}
-	for i, s := range r.sets {
-		if err := n.nft.AddSet(s.netlink(t, uint32(i+1)), s.netlinkElements()); err != nil {
-			return fmt.Errorf("set %s: %w", s.name, err)
+	meant := r.meant(chains)
+	// The table is new: all that is in it came with this transaction, and the kernel has written back each thing as it holds it. Nothing
+	// is taken for what was meant that wasn't read from the kernel; where the echo says anything else, or not enough, all is read.
+	if record, err = recordOf(echoed); err != nil || !record.holds(meant) {
+		if record, err = n.read(); err != nil {
+			return Record{}, err
+		}
+		if err := meant.plain().Compare(record.plain()); err != nil {
+			return Record{}, err
 		}
 	}
-	if err := n.addChains(t, r.chains); err != nil {
-		return err
-	}
-	err := n.commit()
+	n.readAt, n.commitsThen = record.Generation, n.commits
+	return record.withTexts(meant).sealed(), nil
+}
+
+func (n *Namespace) create(r Rules, chains []RecordedChain) (echoed []message, err error) {
+	echoed, err = n.commit(r.messages(chains), unix.NLM_F_ECHO)
 	if errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("%w: %w", ErrLocked, unix.EEXIST)
+		return nil, fmt.Errorf("%w: %w", ErrLocked, unix.EEXIST)
 	}
-	return err
+	return echoed, err
 }
 
-// addChains adds every chain before any rule, since a rule may go to a later one.
-func (n *Namespace) addChains(t *nftables.Table, chains []chain) error {
-	for _, c := range chains {
-		n.nft.AddChain(c.netlink(t))
-	}
-	for _, c := range chains {
-		for _, r := range c.rules {
-			exprs, err := r.netlink()
-			if err != nil {
-				return fmt.Errorf("chain %s: %w", c.name, err)
+// recordOf is what the kernel holds of a table that a transaction made, by its echo.
+func recordOf(echoed []message) (Record, error) {
+	var out Record
+	var sets, chains, rules []attrs
+	elements := map[string][]attrs{}
+	for _, m := range echoed {
+		is, err := attributes(m.about)
+		if err != nil {
+			return Record{}, err
+		}
+		switch m.kind & 0xff {
+		case unix.NFT_MSG_NEWTABLE:
+			out.Flags = be32(is.get(unix.NFTA_TABLE_FLAGS))
+		case unix.NFT_MSG_NEWOBJ:
+			out.Objects = append(out.Objects, objectText(is.text(unix.NFTA_OBJ_NAME), be32(is.get(unix.NFTA_OBJ_TYPE))))
+		case unix.NFT_MSG_NEWSET:
+			sets = append(sets, is)
+		case unix.NFT_MSG_NEWSETELEM:
+			set := is.text(unix.NFTA_SET_ELEM_LIST_SET)
+			if elements[set], err = appendElements(elements[set], is); err != nil {
+				return Record{}, err
 			}
-			n.nft.AddRule(&nftables.Rule{Table: t, Chain: c.netlink(t), Exprs: exprs})
+		case unix.NFT_MSG_NEWCHAIN:
+			chains = append(chains, is)
+		case unix.NFT_MSG_NEWRULE:
+			rules = append(rules, is)
+		case unix.NFT_MSG_NEWGEN:
+			out.Generation = be32(is.get(unix.NFTA_GEN_ID))
+		default:
+			return Record{}, fmt.Errorf("an echo of kind %d", m.kind&0xff)
 		}
 	}
-	return nil
+	if out.Generation == 0 {
+		return Record{}, errors.New("an echo without a generation")
+	}
+	for _, s := range sets {
+		recorded := setOf(s)
+		if recorded.Name != setTicket && recorded.Name != setAlive {
+			for _, e := range elements[recorded.Name] {
+				recorded.Elements = append(recorded.Elements, e.bytes())
+			}
+		}
+		out.Sets = append(out.Sets, recorded)
+	}
+	for _, c := range chains {
+		out.Chains = append(out.Chains, chainOf(c, rules))
+	}
+	out.sort()
+	return out, nil
 }

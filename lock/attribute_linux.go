@@ -1,12 +1,12 @@
 package lock
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,58 +20,33 @@ type attr struct {
 	data []byte
 }
 
-// ask sends one request about tables of family inet, and returns the answers' attributes.
-func (n *Namespace) ask(message int, flags netlink.HeaderFlags, about ...attr) ([]attrs, error) {
-	request := netlink.Message{
-		Header: netlink.Header{
-			Type:  netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8 | message),
-			Flags: netlink.Request | flags,
-		},
-		// struct nfgenmsg: family, version 0, resource id 0.
-		Data: append([]byte{unix.NFPROTO_INET, unix.NFNETLINK_V0, 0, 0}, attrs(about).bytes()...),
-	}
-	messages, err := n.conn.Execute(request)
-	if err != nil {
-		return nil, err
-	}
-	var out []attrs
-	for _, m := range messages {
-		if m.Header.Flags&dumpInterrupted != 0 {
-			return nil, errChanging
-		}
-		if len(m.Data) < 4 {
-			continue
-		}
-		answer, err := attributes(m.Data[4:])
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, answer)
-	}
-	return out, nil
-}
-
 // attributes reads what attrs.bytes writes. It copies nothing.
 func attributes(data []byte) (attrs, error) {
 	out := make(attrs, 0, 8)
 	sorted := true
-	for len(data) >= 4 {
-		size, kind := int(binary.NativeEndian.Uint16(data)), binary.NativeEndian.Uint16(data[2:])
-		if size < 4 || size > len(data) {
-			return nil, fmt.Errorf("read netlink attributes: a length of %d, where there are %d bytes", size, len(data))
+	for len(data) > 0 {
+		a, rest, ok := nextAttribute(data)
+		if !ok {
+			return nil, fmt.Errorf("read netlink attributes: %x is none", data[:min(len(data), 4)])
 		}
-		kind &^= unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER
-		sorted = sorted && (len(out) == 0 || out[len(out)-1].kind <= kind)
-		out = append(out, attr{kind, data[4:size:size]})
-		data = data[min(len(data), (size+3)&^3):]
-	}
-	if len(data) > 0 {
-		return nil, fmt.Errorf("read netlink attributes: %d bytes are left", len(data))
+		sorted = sorted && (len(out) == 0 || out[len(out)-1].kind <= a.kind)
+		out, data = append(out, a), rest
 	}
 	if !sorted {
 		slices.SortStableFunc(out, func(a, b attr) int { return int(a.kind) - int(b.kind) })
 	}
 	return out, nil
+}
+
+func nextAttribute(data []byte) (a attr, rest []byte, ok bool) {
+	if len(data) < 4 {
+		return attr{}, nil, false
+	}
+	size, kind := int(binary.NativeEndian.Uint16(data)), binary.NativeEndian.Uint16(data[2:])
+	if size < 4 || size > len(data) {
+		return attr{}, nil, false
+	}
+	return attr{kind &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER), data[4:size:size]}, data[min(len(data), (size+3)&^3):], true
 }
 
 // bytes writes the attributes as netlink does: length and type in the machine's order, padded to four bytes (include/uapi/linux/netlink.h).
@@ -101,6 +76,11 @@ func (a attrs) get(kind uint16) []byte {
 	return nil
 }
 
+// is reports whether the attribute is the text, without making one.
+func (a attrs) is(kind uint16, text string) bool {
+	return string(bytes.TrimRight(a.get(kind), "\x00")) == text
+}
+
 func (a attrs) text(kind uint16) string { return strings.TrimRight(string(a.get(kind)), "\x00") }
 
 func (a attrs) only(kinds ...uint16) attrs {
@@ -119,3 +99,9 @@ func be32(data []byte) uint32 {
 	}
 	return binary.BigEndian.Uint32(data)
 }
+
+func number(kind uint16, value uint32) attr {
+	return attr{kind, binary.BigEndian.AppendUint32(nil, value)}
+}
+
+func nested(kind uint16, in ...attr) attr { return attr{kind, attrs(in).bytes()} }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,7 +19,7 @@ func (n *Namespace) Counters() (counters map[string]Counter, err error) {
 		return nil, err
 	}
 	defer func() { err = n.end("read the counters", err) }()
-	answers, err := n.ask(unix.NFT_MSG_GETOBJ, netlink.Dump, name(unix.NFTA_OBJ_TABLE, Table))
+	answers, err := n.ask(unix.NFT_MSG_GETOBJ, unix.NLM_F_DUMP, name(unix.NFTA_OBJ_TABLE, Table))
 	if err != nil && !errors.Is(err, unix.ENOENT) {
 		return nil, err
 	}

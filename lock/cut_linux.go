@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/google/nftables"
 	links "github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -48,36 +47,40 @@ func (n *Namespace) Cut(reason string) (err error) {
 
 // addCutTable replaces the table, should there be one, in one transaction: there is no moment without it.
 func (n *Namespace) addCutTable() error {
-	t := &nftables.Table{Name: CutTable, Family: nftables.TableFamilyINet}
-	n.nft.AddTable(t)
-	n.nft.DelTable(t)
-	n.nft.CreateTable(t)
-	if err := n.addChains(t, cutChains()); err != nil {
+	chains, err := encodedChains(cutChains())
+	if err != nil {
 		return err
 	}
-	return n.commit()
+	_, err = n.commit(append([]message{
+		newTable(CutTable, create), about(unix.NFT_MSG_DELTABLE, 0, name(unix.NFTA_TABLE_NAME, CutTable)), newTable(CutTable, exclusive),
+	}, newChains(CutTable, chains)...), 0)
+	return err
 }
 
 // dropLease empties the sets, so that neither a renewal nor a first lease can follow. Without a lock there is nothing to end.
 func (n *Namespace) dropLease() error {
-	for _, name := range []string{setTicket, setAlive} {
-		n.nft.FlushSet(&nftables.Set{Table: table(), Name: name})
+	empty := func(set string) message {
+		return about(unix.NFT_MSG_DELSETELEM, 0, name(unix.NFTA_SET_ELEM_LIST_TABLE, Table), name(unix.NFTA_SET_ELEM_LIST_SET, set))
 	}
-	if err := n.commit(); !errors.Is(err, unix.ENOENT) {
+	if _, err := n.commit([]message{empty(setTicket), empty(setAlive)}, 0); !errors.Is(err, unix.ENOENT) {
 		return err
 	}
 	return nil
 }
 
 func (n *Namespace) linksDown() error {
-	all, err := n.links.LinkList()
+	h, err := n.route()
+	if err != nil {
+		return err
+	}
+	all, err := h.LinkList()
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, link := range all {
 		if attrs := link.Attrs(); attrs.Index != loopbackIndex && attrs.Flags&net.FlagUp != 0 {
-			errs = append(errs, wrap(attrs.Name, n.links.LinkSetDown(link)))
+			errs = append(errs, wrap(attrs.Name, h.LinkSetDown(link)))
 		}
 	}
 	return errors.Join(errs...)
@@ -92,7 +95,11 @@ func (n *Namespace) flushConnections() error {
 }
 
 func (n *Namespace) stampCut(reason string) error {
-	if s, err := readStamp(n.links); err == nil && s.Cut != "" {
+	h, err := n.route()
+	if err != nil {
+		return err
+	}
+	if s, err := readStamp(h); err == nil && s.Cut != "" {
 		return nil
 	}
 	now, err := Now()

@@ -5,157 +5,280 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/google/nftables"
-	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 )
+
+// What is sent is written here as the kernel writes it when it is read, so that the two need only be laid side by side: attributes in
+// the kernel's order, and none with the flag NLA_F_NESTED, which nf_tables neither asks for nor sets. The tests compare it with what
+// github.com/google/nftables writes, which would do for all but the time that it takes.
 
 // register is the one that every expression uses: NFT_REG_1, 16 bytes.
 const register = 1
 
-func table() *nftables.Table {
-	return &nftables.Table{Name: Table, Family: nftables.TableFamilyINet}
+// The hooks of include/uapi/linux/netfilter.h.
+var hooks = map[string]uint32{
+	"prerouting": unix.NF_INET_PRE_ROUTING, "input": unix.NF_INET_LOCAL_IN, "forward": unix.NF_INET_FORWARD,
+	"output": unix.NF_INET_LOCAL_OUT, "postrouting": unix.NF_INET_POST_ROUTING,
 }
 
-var hooks = map[string]*nftables.ChainHook{
-	"prerouting": nftables.ChainHookPrerouting, "input": nftables.ChainHookInput, "forward": nftables.ChainHookForward,
-	"output": nftables.ChainHookOutput, "postrouting": nftables.ChainHookPostrouting,
+// The verdicts of include/uapi/linux/netfilter.h and nf_tables.h.
+const (
+	verdictDrop   = 0
+	verdictAccept = 1
+	verdictGoTo   = -4 // NFT_GOTO
+)
+
+var verdicts = map[verdict]uint32{drop: verdictDrop, accept: verdictAccept}
+
+// A kind of set's key as nft numbers it (nftables' include/datatype.h: enum datatypes), and its length. The kernel keeps the number and
+// makes nothing of it.
+type kindOfKey struct{ number, bytes uint32 }
+
+var kindsOfKey = map[string]kindOfKey{kindFamily: {2, 1}, kindAddr4: {7, 4}, kindAddr6: {8, 16}, kindService: {13, 2}}
+
+// messages make the table and everything in it, the chains as they were encoded. They fail where there is one of its name.
+func (r Rules) messages(chains []RecordedChain) []message {
+	out := []message{newTable(Table, exclusive)}
+	for _, name := range r.counters {
+		out = append(out, newCounter(name))
+	}
+	for i, s := range r.sets {
+		out = append(out, s.messages(uint32(i+1))...)
+	}
+	return append(out, newChains(Table, chains)...)
 }
 
-var policies = map[verdict]nftables.ChainPolicy{accept: nftables.ChainPolicyAccept, drop: nftables.ChainPolicyDrop}
+func newTable(table string, flags uint16) message {
+	return about(unix.NFT_MSG_NEWTABLE, flags, name(unix.NFTA_TABLE_NAME, table), number(unix.NFTA_TABLE_FLAGS, 0))
+}
 
-func (c chain) netlink(t *nftables.Table) *nftables.Chain {
-	out := &nftables.Chain{Name: c.name, Table: t}
-	if c.hook != "" {
-		policy := policies[c.policy]
-		out.Type, out.Hooknum, out.Priority = nftables.ChainTypeFilter, hooks[c.hook], nftables.ChainPriorityRef(nftables.ChainPriority(c.priority))
-		out.Policy = &policy
+func newCounter(counter string) message {
+	return about(unix.NFT_MSG_NEWOBJ, create, name(unix.NFTA_OBJ_TABLE, Table), name(unix.NFTA_OBJ_NAME, counter),
+		number(unix.NFTA_OBJ_TYPE, unix.NFT_OBJECT_COUNTER), attr{kind: unix.NFTA_OBJ_DATA})
+}
+
+// elementsAtOnce keeps the length of a message's elements far from what an attribute can hold, 64 kB.
+const elementsAtOnce = 512
+
+// bigEndianKeys tells nft how to print a set's intervals: NFTNL_UDATA_SET_KEYBYTEORDER, which is 0, of 4 bytes, is 2 (libnftnl's
+// include/libnftnl/udata.h, nftables' include/datatype.h). The kernel only keeps it.
+var bigEndianKeys = append([]byte{0, 4}, native(2)...)
+
+// messages make the set and fill it. The number tells it from the others of the transaction.
+func (s set) messages(id uint32) []message {
+	is := append(append(attrs{name(unix.NFTA_SET_TABLE, Table), name(unix.NFTA_SET_NAME, s.name)}, s.definition()...), number(unix.NFTA_SET_ID, id))
+	if s.interval {
+		is = append(is, attr{unix.NFTA_SET_USERDATA, bigEndianKeys})
+	}
+	out := []message{toNFTables(unix.NFT_MSG_NEWSET, create, is.bytes())}
+	for some := range slices.Chunk(s.elements, elementsAtOnce) {
+		out = append(out, newElements(s.name, encodedElements(some)))
 	}
 	return out
 }
 
-var setKinds = map[string]nftables.SetDatatype{
-	kindFamily: nftables.TypeNFProto, kindAddr4: nftables.TypeIPAddr, kindAddr6: nftables.TypeIP6Addr, kindService: nftables.TypeInetService,
+func (s set) definition() attrs {
+	var flags uint32
+	if s.interval {
+		flags |= unix.NFT_SET_INTERVAL
+	}
+	if s.timeout {
+		flags |= unix.NFT_SET_TIMEOUT
+	}
+	kind := kindsOfKey[s.kind]
+	return attrs{
+		number(unix.NFTA_SET_FLAGS, flags), number(unix.NFTA_SET_KEY_TYPE, kind.number), number(unix.NFTA_SET_KEY_LEN, kind.bytes),
+	}
 }
 
-// netlink gives the set its id here: the library would count them in a variable that all connections share unguarded.
-func (s set) netlink(t *nftables.Table, id uint32) *nftables.Set {
-	return &nftables.Set{Table: t, ID: id, Name: s.name, KeyType: setKinds[s.kind], Interval: s.interval, HasTimeout: s.timeout}
-}
-
-// netlinkElements writes an interval as the kernel's tree keeps it: its first key, and the first key behind it as an end.
-func (s set) netlinkElements() []nftables.SetElement {
-	var out []nftables.SetElement
-	for _, e := range s.elements {
-		out = append(out, nftables.SetElement{Key: e.first})
+// encodedElements writes an interval as the kernel's tree keeps it: its first key, and the first key behind it as an end.
+func encodedElements(elements []element) [][]byte {
+	var out [][]byte
+	for _, e := range elements {
+		out = append(out, attrs{keyOf(e.first)}.bytes())
 		if e.end != nil {
-			out = append(out, nftables.SetElement{Key: e.end, IntervalEnd: true})
+			out = append(out, attrs{keyOf(e.end), number(unix.NFTA_SET_ELEM_FLAGS, unix.NFT_SET_ELEM_INTERVAL_END)}.bytes())
 		}
 	}
 	return out
 }
 
-func (r rule) netlink() ([]expr.Any, error) {
-	var out []expr.Any
-	for _, s := range r {
-		encoded, err := encode(s)
-		if err != nil {
-			return nil, fmt.Errorf("rule %q: %w", r.text(), err)
+func keyOf(key []byte) attr { return nested(unix.NFTA_SET_ELEM_KEY, attr{unix.NFTA_DATA_VALUE, key}) }
+
+func newElements(set string, elements [][]byte) message {
+	return withElements(unix.NFT_MSG_NEWSETELEM, create, set, elements)
+}
+
+func deleteElements(set string, elements [][]byte) message {
+	return withElements(unix.NFT_MSG_DELSETELEM, 0, set, elements)
+}
+
+func withElements(kind int, flags uint16, set string, elements [][]byte) message {
+	var list attrs
+	for _, e := range elements {
+		list = append(list, attr{unix.NFTA_LIST_ELEM, e})
+	}
+	return about(kind, flags, name(unix.NFTA_SET_ELEM_LIST_TABLE, Table), name(unix.NFTA_SET_ELEM_LIST_SET, set),
+		attr{unix.NFTA_SET_ELEM_LIST_ELEMENTS, list.bytes()})
+}
+
+// newChains makes every chain before any rule, since a rule may go to a later one.
+func newChains(table string, chains []RecordedChain) []message {
+	var out []message
+	for _, c := range chains {
+		is := append(attrs{name(unix.NFTA_CHAIN_TABLE, table), name(unix.NFTA_CHAIN_NAME, c.Name)}.bytes(), c.Definition...)
+		out = append(out, toNFTables(unix.NFT_MSG_NEWCHAIN, create, is))
+	}
+	for _, c := range chains {
+		for _, r := range c.Rules {
+			out = append(out, about(unix.NFT_MSG_NEWRULE, last,
+				name(unix.NFTA_RULE_TABLE, table), name(unix.NFTA_RULE_CHAIN, c.Name), attr{unix.NFTA_RULE_EXPRESSIONS, r.Expressions}))
 		}
-		out = append(out, encoded...)
+	}
+	return out
+}
+
+func encodedChains(chains []chain) ([]RecordedChain, error) {
+	out := make([]RecordedChain, 0, len(chains))
+	for _, c := range chains {
+		encoded := RecordedChain{Name: c.name, Definition: c.definition().bytes(), Rules: make([]RecordedRule, 0, len(c.rules))}
+		for _, r := range c.rules {
+			expressions, err := r.encoded()
+			if err != nil {
+				return nil, fmt.Errorf("chain %s: %w", c.name, err)
+			}
+			encoded.Rules = append(encoded.Rules, RecordedRule{r.text(), expressions})
+		}
+		out = append(out, encoded)
 	}
 	return out, nil
 }
 
-func encode(s statement) ([]expr.Any, error) {
+func (c chain) definition() attrs {
+	if c.hook == "" {
+		return nil
+	}
+	return attrs{
+		nested(unix.NFTA_CHAIN_HOOK, number(unix.NFTA_HOOK_HOOKNUM, hooks[c.hook]), number(unix.NFTA_HOOK_PRIORITY, uint32(c.priority))),
+		number(unix.NFTA_CHAIN_POLICY, verdicts[c.policy]), name(unix.NFTA_CHAIN_TYPE, "filter"),
+	}
+}
+
+// encoded is the rule's list of expressions.
+func (r rule) encoded() ([]byte, error) {
+	var out attrs
+	for _, s := range r {
+		encoded := encode(s)
+		if encoded == nil {
+			return nil, fmt.Errorf("rule %q: no netlink form of %T", r.text(), s)
+		}
+		out = append(out, encoded...)
+	}
+	return out.bytes(), nil
+}
+
+func encode(s statement) attrs {
 	switch s := s.(type) {
 	case loopback:
-		key := expr.MetaKeyIIF
 		if s.out {
-			key = expr.MetaKeyOIF
+			return meta(unix.NFT_META_OIF, equal(native(1)))
 		}
-		return meta(key, equal(native(1))), nil
+		return meta(unix.NFT_META_IIF, equal(native(1)))
 	case owner:
-		key, op := expr.MetaKeySKUID, expr.CmpOpEq
+		key, op := uint32(unix.NFT_META_SKUID), uint32(unix.NFT_CMP_EQ)
 		if s.group {
-			key = expr.MetaKeySKGID
+			key = unix.NFT_META_SKGID
 		}
 		if s.not {
-			op = expr.CmpOpNeq
+			op = unix.NFT_CMP_NEQ
 		}
-		return meta(key, &expr.Cmp{Op: op, Register: register, Data: native(s.id)}), nil
+		return meta(key, compare(op, native(s.id)))
 	case protocol:
-		return meta(expr.MetaKeyL4PROTO, equal([]byte{byte(s)})), nil
+		return meta(unix.NFT_META_L4PROTO, equal([]byte{byte(s)}))
 	case leased:
-		return meta(expr.MetaKeyNFPROTO, in(s.set)), nil
+		return meta(unix.NFT_META_NFPROTO, in(s.set))
 	case icmp6:
-		return slices.Concat(meta(expr.MetaKeyNFPROTO, equal(familyIPv6.first)),
-			meta(expr.MetaKeyL4PROTO, equal([]byte{unix.IPPROTO_ICMPV6})), transport(0, 1, equal([]byte{byte(s)}))), nil
+		return append(append(meta(unix.NFT_META_NFPROTO, equal(familyIPv6.first)), meta(unix.NFT_META_L4PROTO, equal([]byte{unix.IPPROTO_ICMPV6}))...),
+			payload(unix.NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1), equal([]byte{byte(s)}))
 	case port:
-		return slices.Concat(meta(expr.MetaKeyL4PROTO, equal([]byte{byte(s.protocol)})),
-			transport(2, 2, equal(binary.BigEndian.AppendUint16(nil, s.port)))), nil
+		return append(meta(unix.NFT_META_L4PROTO, equal([]byte{byte(s.protocol)})),
+			payload(unix.NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2), equal(binary.BigEndian.AppendUint16(nil, s.port)))
 	case ports:
-		return slices.Concat(meta(expr.MetaKeyL4PROTO, equal([]byte{byte(tcp)})), transport(2, 2, in(s.set))), nil
+		return append(meta(unix.NFT_META_L4PROTO, equal([]byte{byte(tcp)})), payload(unix.NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2), in(s.set))
 	case to:
-		return destination(s), nil
+		if s.v6 {
+			return append(meta(unix.NFT_META_NFPROTO, equal(familyIPv6.first)),
+				payload(unix.NFT_PAYLOAD_NETWORK_HEADER, 24, 16), in(s.set)) // RFC 8200 section 3
+		}
+		return append(meta(unix.NFT_META_NFPROTO, equal(familyIPv4.first)),
+			payload(unix.NFT_PAYLOAD_NETWORK_HEADER, 16, 4), in(s.set)) // RFC 791 section 3.1
 	default:
 		return encodeConnection(s)
 	}
 }
 
-func encodeConnection(s statement) ([]expr.Any, error) {
+func encodeConnection(s statement) attrs {
 	switch s := s.(type) {
 	case state:
-		return []expr.Any{
-			&expr.Ct{Register: register, Key: expr.CtKeySTATE},
-			&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 4, Mask: native(uint32(s)), Xor: native(0)},
-			&expr.Cmp{Op: expr.CmpOpNeq, Register: register, Data: native(0)},
-		}, nil
+		return attrs{ct(unix.NFT_CT_STATE), expression("bitwise", number(unix.NFTA_BITWISE_SREG, register), number(unix.NFTA_BITWISE_DREG, register),
+			number(unix.NFTA_BITWISE_LEN, 4), value(unix.NFTA_BITWISE_MASK, native(uint32(s))), value(unix.NFTA_BITWISE_XOR, native(0))),
+			compare(unix.NFT_CMP_NEQ, native(0))}
 	case reply:
 		// IP_CT_DIR_REPLY of include/uapi/linux/netfilter/nf_conntrack_tuple_common.h.
-		return []expr.Any{&expr.Ct{Register: register, Key: expr.CtKeyDIRECTION}, equal([]byte{1})}, nil
+		return attrs{ct(unix.NFT_CT_DIRECTION), equal([]byte{1})}
 	case mark:
-		return []expr.Any{&expr.Ct{Register: register, Key: expr.CtKeyMARK}, equal(native(uint32(s)))}, nil
+		return attrs{ct(unix.NFT_CT_MARK), equal(native(uint32(s)))}
 	case setMark:
-		return []expr.Any{
-			&expr.Immediate{Register: register, Data: native(uint32(s))},
-			&expr.Ct{Register: register, SourceRegister: true, Key: expr.CtKeyMARK},
-		}, nil
-	case count:
-		return []expr.Any{&expr.Objref{Type: unix.NFT_OBJECT_COUNTER, Name: string(s)}}, nil
-	case verdict:
-		if s == accept {
-			return []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}}, nil
+		return attrs{
+			expression("immediate", number(unix.NFTA_IMMEDIATE_DREG, register), value(unix.NFTA_IMMEDIATE_DATA, native(uint32(s)))),
+			expression("ct", number(unix.NFTA_CT_SREG, register), number(unix.NFTA_CT_KEY, unix.NFT_CT_MARK)),
 		}
-		return []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}}, nil
+	case count:
+		return attrs{expression("objref", name(unix.NFTA_OBJREF_IMM_NAME, string(s)), number(unix.NFTA_OBJREF_IMM_TYPE, unix.NFT_OBJECT_COUNTER))}
+	case verdict:
+		return attrs{end(number(unix.NFTA_VERDICT_CODE, verdicts[s]))}
 	case reset:
-		return []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}}, nil
+		return attrs{expression("reject", number(unix.NFTA_REJECT_TYPE, unix.NFT_REJECT_TCP_RST), attr{unix.NFTA_REJECT_ICMP_CODE, []byte{0}})}
 	case goTo:
-		return []expr.Any{&expr.Verdict{Kind: expr.VerdictGoto, Chain: string(s)}}, nil
+		code := int32(verdictGoTo)
+		return attrs{end(number(unix.NFTA_VERDICT_CODE, uint32(code)), name(unix.NFTA_VERDICT_CHAIN, string(s)))}
 	}
-	return nil, fmt.Errorf("no netlink form of %T", s)
+	return nil
 }
 
-func destination(s to) []expr.Any {
-	family, offset, length := familyIPv4, uint32(16), uint32(4) // RFC 791 section 3.1
-	if s.v6 {
-		family, offset, length = familyIPv6, 24, 16 // RFC 8200 section 3
-	}
-	return slices.Concat(meta(expr.MetaKeyNFPROTO, equal(family.first)), []expr.Any{
-		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: length}, in(s.set),
-	})
+func expression(kind string, data ...attr) attr {
+	return nested(unix.NFTA_LIST_ELEM, name(unix.NFTA_EXPR_NAME, kind), nested(unix.NFTA_EXPR_DATA, data...))
 }
 
-func meta(key expr.MetaKey, then expr.Any) []expr.Any {
-	return []expr.Any{&expr.Meta{Key: key, Register: register}, then}
+func value(kind uint16, data []byte) attr { return nested(kind, attr{unix.NFTA_DATA_VALUE, data}) }
+
+func meta(key uint32, then attr) attrs {
+	return attrs{expression("meta", number(unix.NFTA_META_KEY, key), number(unix.NFTA_META_DREG, register)), then}
 }
 
-func transport(offset, length uint32, then expr.Any) []expr.Any {
-	return []expr.Any{&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: length}, then}
+func ct(key uint32) attr {
+	return expression("ct", number(unix.NFTA_CT_DREG, register), number(unix.NFTA_CT_KEY, key))
 }
 
-func equal(data []byte) expr.Any { return &expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: data} }
+func payload(base, offset, length uint32) attr {
+	return expression("payload", number(unix.NFTA_PAYLOAD_DREG, register), number(unix.NFTA_PAYLOAD_BASE, base),
+		number(unix.NFTA_PAYLOAD_OFFSET, offset), number(unix.NFTA_PAYLOAD_LEN, length))
+}
 
-func in(set string) expr.Any { return &expr.Lookup{SourceRegister: register, SetName: set} }
+func compare(op uint32, data []byte) attr {
+	return expression("cmp", number(unix.NFTA_CMP_SREG, register), number(unix.NFTA_CMP_OP, op), value(unix.NFTA_CMP_DATA, data))
+}
+
+func equal(data []byte) attr { return compare(unix.NFT_CMP_EQ, data) }
+
+func in(set string) attr {
+	return expression("lookup", name(unix.NFTA_LOOKUP_SET, set), number(unix.NFTA_LOOKUP_SREG, register))
+}
+
+// end is a verdict: an immediate in the verdict's register.
+func end(verdict ...attr) attr {
+	return expression("immediate", number(unix.NFTA_IMMEDIATE_DREG, unix.NFT_REG_VERDICT),
+		nested(unix.NFTA_IMMEDIATE_DATA, nested(unix.NFTA_DATA_VERDICT, verdict...)))
+}
 
 func native(value uint32) []byte { return binary.NativeEndian.AppendUint32(nil, value) }

@@ -13,11 +13,11 @@ func FuzzAttributes(f *testing.F) {
 	}
 	for _, c := range rules.chains {
 		for _, r := range c.rules {
-			meant, err := r.meant()
+			encoded, err := r.encoded()
 			if err != nil {
 				f.Fatal(err)
 			}
-			f.Add(meant)
+			f.Add(encoded)
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
-	"strings"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -68,55 +65,36 @@ func refuseHost(id ID) error {
 	return nil
 }
 
-// refuseNeighbour refuses the namespace that the socket is in if process 1 is in it too: then its list of netlink sockets, which it
-// shows to everybody, has the socket's inode in the last column (net/netlink/af_netlink.c: netlink_native_seq_show).
-func refuseNeighbour(conn *netlink.Conn) error {
-	var stat unix.Stat_t
-	if err := control(conn, func(fd int) error { return unix.Fstat(fd, &stat) }); err != nil {
-		return fmt.Errorf("tell it from the host's: stat of a socket: %w", err)
+// refuseNeighbour refuses the namespace that its thread is in if process 1 is in it too. Each namespace has files of its own behind
+// /proc/<pid>/net, of numbers that no two have at once (fs/proc/proc_net.c, fs/proc/generic.c: proc_alloc_inum), and process 1 shows
+// its to everybody.
+func refuseNeighbour() error {
+	var host, own unix.Stat_t
+	if err := errors.Join(unix.Stat("/proc/1/net/netlink", &host), unix.Stat("/proc/thread-self/net/netlink", &own)); err != nil {
+		return fmt.Errorf("tell it from the host's: stat of net/netlink: %w", err)
 	}
-	list, err := os.ReadFile("/proc/1/net/netlink")
-	if err != nil {
-		return fmt.Errorf("tell it from the host's: %w", err)
-	}
-	for line := range strings.Lines(string(list)) {
-		if fields := strings.Fields(line); len(fields) > 0 && fields[len(fields)-1] == strconv.FormatUint(stat.Ino, 10) {
-			return ErrHostNamespace
-		}
+	if idOf(&host) == idOf(&own) {
+		return ErrHostNamespace
 	}
 	return nil
 }
 
 // isInside makes sure that the socket is in the namespace that was checked, and not in this process's: a library that takes the file
 // descriptor 0 for none would open it there. SIOCGSKNS (include/uapi/linux/sockios.h) opens the namespace of a socket.
-func isInside(conn *netlink.Conn, id ID) error {
-	return control(conn, func(fd int) error {
-		ns, err := unix.IoctlRetInt(fd, unix.SIOCGSKNS)
-		if err != nil {
-			return fmt.Errorf("ask a socket for its namespace: %w", err)
-		}
-		defer func() { _ = unix.Close(ns) }()
-		var stat unix.Stat_t
-		if err := unix.Fstat(ns, &stat); err != nil {
-			return fmt.Errorf("ask a socket for its namespace: %w", err)
-		}
-		if idOf(&stat) != id {
-			return fmt.Errorf("a socket was opened in namespace %v, not in %v: %w", idOf(&stat), id, ErrHostNamespace)
-		}
-		return nil
-	})
-}
-
-func control(conn *netlink.Conn, f func(fd int) error) error {
-	raw, err := conn.SyscallConn()
+func isInside(socket int, id ID) error {
+	ns, err := unix.IoctlRetInt(socket, unix.SIOCGSKNS)
 	if err != nil {
-		return err
+		return fmt.Errorf("ask a socket for its namespace: %w", err)
 	}
-	var result error
-	if err := raw.Control(func(fd uintptr) { result = f(int(fd)) }); err != nil {
-		return err
+	defer func() { _ = unix.Close(ns) }()
+	var stat unix.Stat_t
+	if err := unix.Fstat(ns, &stat); err != nil {
+		return fmt.Errorf("ask a socket for its namespace: %w", err)
 	}
-	return result
+	if idOf(&stat) != id {
+		return fmt.Errorf("a socket was opened in namespace %v, not in %v: %w", idOf(&stat), id, ErrHostNamespace)
+	}
+	return nil
 }
 
 func idOf(stat *unix.Stat_t) ID { return ID{Device: uint64(stat.Dev), Inode: stat.Ino} }

@@ -1,12 +1,12 @@
 package lock
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"time"
 
-	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,18 +20,17 @@ const (
 // FirstLease uses up the ticket and lends for d, at least a millisecond, both families: one transaction. It fails with ErrTicketUsed
 // if there was a first lease before, whatever became of it, and with ErrNotLocked.
 func (n *Namespace) FirstLease(d time.Duration) error {
-	ticket := []nftables.SetElement{{Key: familyIPv4.first}}
-	return n.lend("lend a first lease", setTicket, ticket, d, ErrTicketUsed)
+	return n.lend("lend a first lease", setTicket, encodedElements([]element{familyIPv4}), d, ErrTicketUsed)
 }
 
 // Renew lends for d from now on, at least a millisecond, both families: one transaction that deletes the lease and adds it anew. It
 // never merely adds: that would extend nothing while there is a lease (the kernel keeps an element's timeout), and revive it when
 // there is none. It fails with ErrExpired if the lease has run out or never was, and with ErrNotLocked.
 func (n *Namespace) Renew(d time.Duration) error {
-	return n.lend("renew the lease", setAlive, aliveFor(0), d, ErrExpired)
+	return n.lend("renew the lease", setAlive, encodedElements([]element{familyIPv4, familyIPv6}), d, ErrExpired)
 }
 
-func (n *Namespace) lend(act, from string, used []nftables.SetElement, d time.Duration, missing error) (err error) {
+func (n *Namespace) lend(act, from string, used [][]byte, d time.Duration, missing error) (err error) {
 	if d < time.Millisecond {
 		return fmt.Errorf("%s in netns %q: for %v: not a millisecond or more, which is the kernel's unit", act, n.path, d)
 	}
@@ -39,13 +38,7 @@ func (n *Namespace) lend(act, from string, used []nftables.SetElement, d time.Du
 		return err
 	}
 	defer func() { err = n.end(act, err) }()
-	t := table()
-	deleted := &nftables.Set{Table: t, Name: from, KeyType: nftables.TypeNFProto}
-	added := &nftables.Set{Table: t, Name: setAlive, KeyType: nftables.TypeNFProto, HasTimeout: true}
-	if err := errors.Join(n.nft.SetDeleteElements(deleted, used), n.nft.SetAddElements(added, aliveFor(d))); err != nil {
-		return err
-	}
-	err = n.commit()
+	_, err = n.commit([]message{deleteElements(from, used), newElements(setAlive, aliveFor(d))}, 0)
 	if !errors.Is(err, unix.ENOENT) {
 		return err
 	}
@@ -57,8 +50,13 @@ func (n *Namespace) lend(act, from string, used []nftables.SetElement, d time.Du
 	return fmt.Errorf("%w: %w", missing, unix.ENOENT)
 }
 
-func aliveFor(d time.Duration) []nftables.SetElement {
-	return []nftables.SetElement{{Key: familyIPv4.first, Timeout: d}, {Key: familyIPv6.first, Timeout: d}}
+func aliveFor(d time.Duration) [][]byte {
+	var out [][]byte
+	for _, family := range []element{familyIPv4, familyIPv6} {
+		timeout := binary.BigEndian.AppendUint64(nil, uint64(d.Milliseconds()))
+		out = append(out, attrs{keyOf(family.first), {unix.NFTA_SET_ELEM_TIMEOUT, timeout}}.bytes())
+	}
+	return out
 }
 
 // Remaining is how long the lease still lasts, of both families the shorter. It fails with ErrExpired if there is none, with

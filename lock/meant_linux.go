@@ -3,115 +3,129 @@ package lock
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
-	"fmt"
+	"crypto/sha256"
 	"slices"
+	"strconv"
 
-	"github.com/google/nftables/expr"
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
 // baseChain is NFT_CHAIN_BASE of include/uapi/linux/netfilter/nf_tables.h: the flag that the kernel gives a chain with a hook.
 const baseChain = 1
 
-// meant is the record that a kernel which holds exactly these rules gives, in its plain form.
-func (r Rules) meant() (Record, error) {
-	var out Record
-	for _, c := range r.chains {
-		recorded := RecordedChain{Name: c.name, Definition: c.meant().bytes()}
-		for _, ru := range c.rules {
-			expressions, err := ru.meant()
-			if err != nil {
-				return Record{}, fmt.Errorf("chain %s: rule %q: %w", c.name, ru.text(), err)
-			}
-			recorded.Rules = append(recorded.Rules, RecordedRule{ru.text(), expressions})
+// meant is the record that a kernel which holds exactly these rules gives, but for its form (plain).
+func (r Rules) meant(chains []RecordedChain) Record {
+	out := Record{Chains: slices.Clone(chains), Objects: make([]string, 0, len(r.counters))}
+	for i, c := range r.chains {
+		if c.hook != "" {
+			out.Chains[i].Definition = append(slices.Clip(chains[i].Definition), attrs{number(chainFlags, baseChain)}.bytes()...)
 		}
-		out.Chains = append(out.Chains, recorded)
 	}
 	for _, s := range r.sets {
-		out.Sets = append(out.Sets, s.meant())
+		recorded := RecordedSet{Name: s.name, Definition: s.definition().bytes()}
+		if s.name != setTicket && s.name != setAlive {
+			recorded.Elements = encodedElements(s.elements)
+		}
+		out.Sets = append(out.Sets, recorded)
 	}
 	for _, name := range r.counters {
 		out.Objects = append(out.Objects, objectText(name, unix.NFT_OBJECT_COUNTER))
 	}
-	slices.SortFunc(out.Chains, func(a, b RecordedChain) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(out.Sets, func(a, b RecordedSet) int { return cmp.Compare(a.Name, b.Name) })
-	slices.Sort(out.Objects)
-	return out.plain(), nil
-}
-
-func (c chain) meant() attrs {
-	if c.hook == "" {
-		return nil
-	}
-	hook := attrs{number(unix.NFTA_HOOK_HOOKNUM, uint32(*hooks[c.hook])), number(unix.NFTA_HOOK_PRIORITY, uint32(c.priority))}
-	return attrs{
-		{unix.NFTA_CHAIN_HOOK, hook.bytes()}, number(unix.NFTA_CHAIN_POLICY, uint32(policies[c.policy])),
-		name(unix.NFTA_CHAIN_TYPE, "filter"), number(chainFlags, baseChain),
-	}
-}
-
-func (s set) meant() RecordedSet {
-	var flags uint32
-	if s.interval {
-		flags |= unix.NFT_SET_INTERVAL
-	}
-	if s.timeout {
-		flags |= unix.NFT_SET_TIMEOUT
-	}
-	kind := setKinds[s.kind]
-	out := RecordedSet{Name: s.name, Definition: attrs{
-		number(unix.NFTA_SET_FLAGS, flags), number(unix.NFTA_SET_KEY_TYPE, kind.GetNFTMagic()), number(unix.NFTA_SET_KEY_LEN, kind.Bytes),
-	}.bytes()}
-	if s.name == setTicket || s.name == setAlive {
-		return out
-	}
-	for _, e := range s.netlinkElements() {
-		element := attrs{{unix.NFTA_SET_ELEM_KEY, attrs{{unix.NFTA_DATA_VALUE, e.Key}}.bytes()}}
-		if e.IntervalEnd {
-			element = append(element, number(unix.NFTA_SET_ELEM_FLAGS, unix.NFT_SET_ELEM_INTERVAL_END))
-		}
-		out.Elements = append(out.Elements, element.bytes())
-	}
+	out.sort()
 	return out
 }
 
-func (r rule) meant() ([]byte, error) {
-	exprs, err := r.netlink()
-	if err != nil {
-		return nil, err
+// sort brings into one order what has none.
+func (r Record) sort() {
+	slices.SortFunc(r.Chains, func(a, b RecordedChain) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(r.Sets, func(a, b RecordedSet) int { return cmp.Compare(a.Name, b.Name) })
+	for _, s := range r.Sets {
+		slices.SortFunc(s.Elements, bytes.Compare)
 	}
-	var list attrs
-	for _, e := range exprs {
-		data, err := expr.Marshal(unix.NFPROTO_INET, e)
-		if err == nil {
-			data, err = withoutNestedFlags(data)
-		}
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, attr{unix.NFTA_LIST_ELEM, data})
-	}
-	return list.bytes(), nil
+	slices.Sort(r.Objects)
+	slices.Sort(r.Flowtables)
 }
 
-// withoutNestedFlags writes what the library sends as the kernel dumps it.
-func withoutNestedFlags(data []byte) ([]byte, error) {
-	raw, err := netlink.UnmarshalAttributes(data)
-	if err != nil {
-		return nil, fmt.Errorf("read netlink attributes: %w", err)
-	}
-	var out attrs
-	for _, a := range raw {
-		if a.Type&unix.NLA_F_NESTED != 0 {
-			if a.Data, err = withoutNestedFlags(a.Data); err != nil {
-				return nil, err
-			}
+// sealed names each rule's expressions by their digest: what was read is some kilobytes, and kept and sent for every pod.
+func (r Record) sealed() Record {
+	for _, c := range r.Chains {
+		for i := range c.Rules {
+			digest := sha256.Sum256(c.Rules[i].Expressions)
+			c.Rules[i].Expressions = digest[:]
 		}
-		out = append(out, attr{a.Type &^ unix.NLA_F_NESTED, a.Data})
 	}
-	return out.bytes(), nil
+	return r
+}
+
+// holds reports whether the kernel's record is what was meant. It is Compare of the plain forms without making them: it may miss that
+// two forms are equal, and then they are made; it doesn't take two for equal that are not.
+func (r Record) holds(meant Record) bool {
+	sameRules := func(a, b RecordedRule) bool { return sameExpressions(a.Expressions, b.Expressions) }
+	return r.Flags == meant.Flags && slices.Equal(r.Objects, meant.Objects) && slices.Equal(r.Flowtables, meant.Flowtables) &&
+		slices.EqualFunc(r.Chains, meant.Chains, func(a, b RecordedChain) bool {
+			return a.Name == b.Name && sameAttributes(a.Definition, b.Definition, nil) && slices.EqualFunc(a.Rules, b.Rules, sameRules)
+		}) &&
+		slices.EqualFunc(r.Sets, meant.Sets, func(a, b RecordedSet) bool {
+			return a.Name == b.Name && sameAttributes(a.Definition, b.Definition, nil) && slices.EqualFunc(a.Elements, b.Elements, bytes.Equal)
+		}) || meant.plain().difference(r.plain()) == ""
+}
+
+// sameExpressions reports whether two lists have the same plain form, by way of sameAttributes.
+func sameExpressions(a, b []byte) bool {
+	return sameAttributes(a, b, func(_ uint16, a, b []byte) bool {
+		objref := bytes.HasPrefix(a[min(4, len(a)):], []byte("objref\x00"))
+		return sameAttributes(a, b, func(kind uint16, a, b []byte) bool {
+			if kind != unix.NFTA_EXPR_DATA {
+				return bytes.Equal(a, b)
+			}
+			return sameAttributes(a, b, func(_ uint16, a, b []byte) bool {
+				return bytes.Equal(a, b) || objref && bytes.Equal(bytes.TrimRight(a, "\x00"), bytes.TrimRight(b, "\x00"))
+			})
+		})
+	})
+}
+
+// sameAttributes reports whether two lists of attributes are equal, of equal kinds in equal order, but for those that are all zero.
+func sameAttributes(a, b []byte, same func(kind uint16, a, b []byte) bool) bool {
+	for {
+		var x, y attr
+		var okX, okY bool
+		if x, a, okX = nextNonZero(a); !okX {
+			return false
+		}
+		if y, b, okY = nextNonZero(b); !okY {
+			return false
+		}
+		switch {
+		case x.kind != y.kind:
+			return false
+		case x.data == nil && y.data == nil:
+			return true
+		case same == nil && !bytes.Equal(x.data, y.data), same != nil && !same(x.kind, x.data, y.data):
+			return false
+		}
+	}
+}
+
+// nextNonZero takes the first attribute that is not all zero; the end is one without data. It is not ok if it can't be read.
+func nextNonZero(list []byte) (a attr, rest []byte, ok bool) {
+	for len(list) > 0 {
+		a, rest, ok = nextAttribute(list)
+		if !ok || !isZero(a.data) {
+			return a, rest, ok
+		}
+		list = rest
+	}
+	return attr{}, nil, true
+}
+
+func isZero(data []byte) bool {
+	for _, b := range data {
+		if b != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // plain is r in the form in which what was sent and what is dumped are equal if they mean the same: the attributes of an expression in
@@ -137,7 +151,7 @@ func withoutZeros(data []byte) []byte {
 	if err != nil {
 		return data
 	}
-	return slices.DeleteFunc(all, func(a attr) bool { return len(bytes.Trim(a.data, "\x00")) == 0 }).bytes()
+	return slices.DeleteFunc(all, func(a attr) bool { return isZero(a.data) }).bytes()
 }
 
 func plainExpressions(list []byte) []byte {
@@ -147,7 +161,7 @@ func plainExpressions(list []byte) []byte {
 				data[i].data = bytes.TrimRight(data[i].data, "\x00") // the library leaves the name's end out
 			}
 		}
-		return slices.DeleteFunc(data, func(a attr) bool { return len(bytes.Trim(a.data, "\x00")) == 0 })
+		return slices.DeleteFunc(data, func(a attr) bool { return isZero(a.data) })
 	})
 }
 
@@ -186,18 +200,15 @@ func eachExpression(list []byte, change func(name string, data attrs) attrs) []b
 }
 
 // withTexts adds to each rule read back what it was made from.
-func (r Record) withTexts(rules Rules) Record {
-	for _, c := range rules.chains {
-		i := slices.IndexFunc(r.Chains, func(recorded RecordedChain) bool { return recorded.Name == c.name })
-		for j := range c.rules {
-			r.Chains[i].Rules[j].Text = c.rules[j].text()
+func (r Record) withTexts(meant Record) Record {
+	for i, c := range meant.Chains {
+		for j := range c.Rules {
+			r.Chains[i].Rules[j].Text = c.Rules[j].Text
 		}
 	}
 	return r
 }
 
-func number(kind uint16, value uint32) attr {
-	return attr{kind, binary.BigEndian.AppendUint32(nil, value)}
+func objectText(name string, kind uint32) string {
+	return name + " type " + strconv.FormatUint(uint64(kind), 10)
 }
-
-func objectText(name string, kind uint32) string { return fmt.Sprintf("%s type %d", name, kind) }

@@ -4,18 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/google/nftables"
-	"github.com/mdlayher/netlink"
 	links "github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )
 
-// deadline bounds each exchange with the kernel. Such an exchange takes milliseconds; nf_tables takes one at a time for each
+// deadline bounds each wait for the kernel. Such an exchange takes milliseconds; nf_tables takes one at a time for each
 // namespace, and its own clean-up may hold it up.
 const deadline = 5 * time.Second
 
@@ -31,13 +30,14 @@ type Namespace struct {
 	path string
 	id   ID
 
-	mu    sync.Mutex
-	file  *os.File
-	nft   *nftables.Conn
-	conn  *netlink.Conn // the socket of nft
-	links *links.Handle
+	mu        sync.Mutex
+	file      *os.File
+	netfilter int           // the socket for nf_tables; 0 is none
+	links     *links.Handle // the one for links, opened when it is first used, which a plugin never does
 
-	port atomic.Uint32 // the netlink address of conn
+	sequence uint32 // of the last request
+
+	port atomic.Uint32 // the netlink address of netfilter
 
 	// commits are the transactions that went through this Namespace; readAt is the generation at which it last read all, when they
 	// were commitsThen.
@@ -54,11 +54,11 @@ func Open(path string) (*Namespace, error) {
 	n := &Namespace{path: path, file: file}
 	n.id, err = identify(file)
 	hidden := errors.Is(err, errHidden)
-	if err == nil || hidden {
-		err = n.connect()
+	if hidden {
+		err = inside(file, refuseNeighbour)
 	}
-	if err == nil && hidden {
-		err = refuseNeighbour(n.conn)
+	if err == nil {
+		err = n.connect()
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open netns %q: %w", path, err), n.Close())
@@ -81,27 +81,69 @@ func (n *Namespace) Close() error {
 
 // connect opens the sockets inside the namespace.
 func (n *Namespace) connect() error {
-	keep := func(conn *netlink.Conn) error { n.conn = conn; return nil }
-	var err error
-	if n.nft, err = nftables.New(nftables.WithNetNSFd(int(n.file.Fd())), nftables.AsLasting(), nftables.WithSockOptions(keep)); err != nil {
+	// One that blocks, since nf_tables has answered before the sending returns.
+	err := inside(n.file, func() error {
+		socket, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
+		if err == nil {
+			n.netfilter = socket
+		}
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("open a netfilter socket: %w", err)
 	}
-	if err := errors.Join(isInside(n.conn, n.id), n.rememberPort()); err != nil {
-		return err
+	limit := unix.NsecToTimeval(deadline.Nanoseconds())
+	return errors.Join(
+		wrap("limit how long a socket waits", errors.Join(
+			unix.SetsockoptTimeval(n.netfilter, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit), unix.SetsockoptTimeval(n.netfilter, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit),
+		)),
+		isInside(n.netfilter, n.id), n.rememberPort(),
+	)
+}
+
+// inside runs f on a thread that is in the namespace meanwhile.
+func inside(namespace *os.File, f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		own, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err == nil {
+			if err = unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err == nil {
+				err = f()
+				if back := unix.Setns(own, unix.CLONE_NEWNET); back != nil {
+					// The thread, which is not unlocked, ends with this goroutine.
+					done <- errors.Join(err, fmt.Errorf("go back to the own network namespace: %w", back), unix.Close(own))
+					return
+				}
+			}
+			err = errors.Join(err, unix.Close(own))
+		}
+		runtime.UnlockOSThread()
+		done <- err
+	}()
+	return <-done
+}
+
+// route is the socket for links.
+func (n *Namespace) route() (*links.Handle, error) {
+	if n.links != nil {
+		return n.links, nil
 	}
+	var err error
 	n.links, err = n.handle(unix.NETLINK_ROUTE)
-	return err
+	return n.links, err
 }
 
 // rememberPort keeps the address of the socket: changes that were made through it are this Namespace's own.
 func (n *Namespace) rememberPort() error {
-	return control(n.conn, func(fd int) error {
-		address, err := unix.Getsockname(fd)
-		if own, ok := address.(*unix.SockaddrNetlink); ok {
-			n.port.Store(own.Pid)
-		}
-		return wrap("read a socket's address", err)
-	})
+	if err := unix.Bind(n.netfilter, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return fmt.Errorf("give a socket an address: %w", err)
+	}
+	address, err := unix.Getsockname(n.netfilter)
+	if own, ok := address.(*unix.SockaddrNetlink); ok {
+		n.port.Store(own.Pid)
+	}
+	return wrap("read a socket's address", err)
 }
 
 func (n *Namespace) handle(family int) (*links.Handle, error) {
@@ -114,39 +156,26 @@ func (n *Namespace) handle(family int) (*links.Handle, error) {
 
 func (n *Namespace) disconnect() error {
 	var errs []error
-	if n.nft != nil {
-		errs = append(errs, n.nft.CloseLasting())
+	if n.netfilter != 0 {
+		errs = append(errs, unix.Close(n.netfilter))
 	}
 	if n.links != nil {
 		errs = append(errs, n.links.Close())
 	}
-	n.nft, n.conn, n.links = nil, nil, nil
+	n.netfilter, n.links = 0, nil
 	return errors.Join(errs...)
 }
 
-// begin takes the namespace for one operation, which is to end by its deadline. end gives it back.
+// begin takes the namespace for one operation. end gives it back.
 func (n *Namespace) begin() error {
 	n.mu.Lock()
-	if n.nft == nil {
+	if n.netfilter == 0 {
 		if err := n.connect(); err != nil {
 			n.mu.Unlock()
 			return fmt.Errorf("netns %q: %w", n.path, err)
 		}
 	}
-	if err := n.conn.SetDeadline(time.Now().Add(deadline)); err != nil {
-		n.mu.Unlock()
-		return fmt.Errorf("netns %q: %w", n.path, err)
-	}
 	return nil
-}
-
-// commit sends what was gathered, as one transaction.
-func (n *Namespace) commit() error {
-	err := n.nft.Flush()
-	if err == nil {
-		n.commits++
-	}
-	return err
 }
 
 // end also closes the sockets after an error: an answer that came too late must not be read as that to the next request. The next

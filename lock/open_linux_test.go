@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -76,7 +75,7 @@ func openHost() map[string]string {
 	n := &Namespace{path: host, file: file}
 	if n.id, err = identify(file); err == nil || errors.Is(err, errHidden) || errors.Is(err, ErrHostNamespace) {
 		if err = n.connect(); err == nil {
-			err = refuseNeighbour(n.conn)
+			err = inside(n.file, refuseNeighbour)
 		}
 	}
 	answers["look among process 1's sockets"] = told(err)
@@ -85,7 +84,7 @@ func openHost() map[string]string {
 
 func TestANamespaceThatIsNoNeighbour(t *testing.T) {
 	p := newPod(t)
-	if err := refuseNeighbour(p.conn); err != nil {
+	if err := inside(p.file, refuseNeighbour); err != nil {
 		t.Error(err)
 	}
 	var stat unix.Stat_t
@@ -97,15 +96,15 @@ func TestANamespaceThatIsNoNeighbour(t *testing.T) {
 // A socket of this process's own namespace is not taken for one of the pod's.
 func TestASocketElsewhereIsRefused(t *testing.T) {
 	p := newPod(t)
-	elsewhere, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
+	elsewhere, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = elsewhere.Close() }()
+	defer func() { _ = unix.Close(elsewhere) }()
 	if err := isInside(elsewhere, p.ID()); !errors.Is(err, ErrHostNamespace) {
 		t.Errorf("got %v, want ErrHostNamespace", err)
 	}
-	if err := isInside(p.conn, p.ID()); err != nil {
+	if err := isInside(p.netfilter, p.ID()); err != nil {
 		t.Error(err)
 	}
 }

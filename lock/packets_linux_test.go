@@ -40,7 +40,11 @@ func (p *pod) through(rules *Rules, all []probe, stop bool) []error {
 // lockWith applies rules that may not be what the lock says they are.
 func (p *pod) lockWith(rules Rules) error {
 	must(p.begin())
-	return p.end("lock", p.create(rules))
+	chains, err := encodedChains(rules.chains)
+	if err == nil {
+		_, err = p.create(rules, chains)
+	}
+	return p.end("lock", err)
 }
 
 func (p *pod) turn(rules *Rules, phase string) error {

@@ -23,6 +23,8 @@ func init() { runtime.LockOSThread() }
 // happen within the system call that causes them, so that a packet that is not there afterwards was not sent: nothing is waited for.
 type pod struct {
 	*Namespace
+	// nft is a library's connection, for what the product never does.
+	nft  *nftables.Conn
 	path string
 	tap  int
 	work chan func()
@@ -92,13 +94,16 @@ func start(t testing.TB, enter func() error) *pod {
 		t.Fatal(err)
 	}
 	p.Namespace = n
+	if p.nft, err = nftables.New(nftables.WithNetNSFd(int(n.file.Fd())), nftables.AsLasting()); err != nil {
+		t.Fatal(err)
+	}
 	if err := p.track(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		p.do(p.closeAll)
 		close(p.work)
-		if err := errors.Join(n.Close(), unix.Close(p.tap)); err != nil {
+		if err := errors.Join(n.Close(), p.nft.CloseLasting(), unix.Close(p.tap)); err != nil {
 			t.Error(err)
 		}
 	})

@@ -1,12 +1,9 @@
 package lock
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,7 +16,7 @@ const (
 	setType        = 19 // NFTA_SET_TYPE
 	setCount       = 20 // NFTA_SET_COUNT
 
-	dumpInterrupted netlink.HeaderFlags = 0x10 // NLM_F_DUMP_INTR
+	dumpInterrupted = 0x10 // NLM_F_DUMP_INTR
 )
 
 // readTries bounds how often a reading is begun anew because somebody changed a table meanwhile.
@@ -33,16 +30,47 @@ func (n *Namespace) Record() (record Record, err error) {
 		return Record{}, err
 	}
 	defer func() { err = n.end("read the lock", err) }()
-	return n.read()
+	if record, err = n.read(); err != nil {
+		return Record{}, err
+	}
+	return record.sealed(), nil
 }
 
-// Verify is Record, then Compare: nil, ErrNotLocked, ErrDiffers with the first difference named, or what kept it from knowing.
+// Verify is Record, then Compare: nil, ErrNotLocked, ErrDiffers with the first difference named, or what kept it from knowing. The
+// record has to be of this namespace, in this boot.
+//
+// Where no transaction was since the record was made, there is nothing to read: what Changed says of another Namespace, a record
+// says of itself. So the agent need not read again what the plugin has just read. A Namespace asks for that before anything else it
+// does, when no lease can have been lent yet; later the number alone decides nothing.
 func (n *Namespace) Verify(recorded Record) error {
+	act := fmt.Sprintf("verify the lock in netns %q", n.path)
+	if same, err := n.unchangedSince(recorded); same || err != nil {
+		return wrap(act, err)
+	}
 	kernel, err := n.Record()
 	if err != nil {
 		return err
 	}
-	return wrap(fmt.Sprintf("verify the lock in netns %q", n.path), recorded.Compare(kernel))
+	return wrap(act, recorded.Compare(kernel))
+}
+
+func (n *Namespace) unchangedSince(recorded Record) (same bool, err error) {
+	if recorded.Generation == 0 {
+		return false, nil
+	}
+	if err := n.begin(); err != nil {
+		return false, err
+	}
+	defer func() { err = n.end("look for changes", err) }()
+	if n.readAt != 0 || n.commits != 0 {
+		return false, nil
+	}
+	now, err := n.generation()
+	if err != nil || now != recorded.Generation {
+		return false, err
+	}
+	n.readAt, n.commitsThen = now, n.commits
+	return true, nil
 }
 
 // Changed reports whether anybody but this Namespace may have changed any table since it last read the lock (Apply, Record, Verify). It
@@ -73,6 +101,8 @@ func (n *Namespace) read() (Record, error) {
 		}
 		if err == nil && before == after {
 			n.readAt, n.commitsThen = after, n.commits
+			record.Generation = after
+			record.sort()
 			return record, nil
 		}
 	}
@@ -86,8 +116,8 @@ func (n *Namespace) generation() (uint32, error) {
 		return 0, fmt.Errorf("read the generation: %w", err)
 	}
 	for _, answer := range answers {
-		if id := answer.get(unix.NFTA_GEN_ID); len(id) == 4 {
-			return be32(id), nil
+		if id := be32(answer.get(unix.NFTA_GEN_ID)); id != 0 {
+			return id, nil
 		}
 	}
 	return 0, errors.New("read the generation: the kernel gave none")
@@ -124,92 +154,95 @@ func (n *Namespace) readOnce() (Record, error) {
 
 func (n *Namespace) readChains() ([]RecordedChain, error) {
 	// The kernel lists chains by family alone.
-	chains, err := n.ask(unix.NFT_MSG_GETCHAIN, netlink.Dump)
+	chains, err := n.ask(unix.NFT_MSG_GETCHAIN, unix.NLM_F_DUMP)
 	if err != nil {
 		return nil, fmt.Errorf("chains: %w", err)
 	}
-	rules, err := n.ask(unix.NFT_MSG_GETRULE, netlink.Dump, name(unix.NFTA_RULE_TABLE, Table))
+	rules, err := n.ask(unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP, name(unix.NFTA_RULE_TABLE, Table))
 	if err != nil {
 		return nil, fmt.Errorf("rules: %w", err)
 	}
 	var out []RecordedChain
 	for _, c := range chains {
-		if c.text(unix.NFTA_CHAIN_TABLE) != Table {
-			continue
+		if c.text(unix.NFTA_CHAIN_TABLE) == Table {
+			out = append(out, chainOf(c, rules))
 		}
-		recorded := RecordedChain{Name: c.text(unix.NFTA_CHAIN_NAME)}
-		recorded.Definition = c.only(unix.NFTA_CHAIN_HOOK, unix.NFTA_CHAIN_POLICY, unix.NFTA_CHAIN_TYPE, chainFlags).bytes()
-		for _, r := range rules {
-			if r.text(unix.NFTA_RULE_TABLE) == Table && r.text(unix.NFTA_RULE_CHAIN) == recorded.Name {
-				recorded.Rules = append(recorded.Rules, RecordedRule{Expressions: maskCounters(r.get(unix.NFTA_RULE_EXPRESSIONS))})
-			}
-		}
-		out = append(out, recorded)
 	}
-	slices.SortFunc(out, func(a, b RecordedChain) int { return cmp.Compare(a.Name, b.Name) })
 	return out, nil
 }
 
+// chainOf is one chain with those of the rules that are its own.
+func chainOf(c attrs, rules []attrs) RecordedChain {
+	out := RecordedChain{Name: c.text(unix.NFTA_CHAIN_NAME)}
+	out.Definition = c.only(unix.NFTA_CHAIN_HOOK, unix.NFTA_CHAIN_POLICY, unix.NFTA_CHAIN_TYPE, chainFlags).bytes()
+	for _, r := range rules {
+		if r.is(unix.NFTA_RULE_TABLE, Table) && r.is(unix.NFTA_RULE_CHAIN, out.Name) {
+			out.Rules = append(out.Rules, RecordedRule{Expressions: maskCounters(r.get(unix.NFTA_RULE_EXPRESSIONS))})
+		}
+	}
+	return out
+}
+
 func (n *Namespace) readSets() ([]RecordedSet, error) {
-	sets, err := n.ask(unix.NFT_MSG_GETSET, netlink.Dump, name(unix.NFTA_SET_TABLE, Table))
+	sets, err := n.ask(unix.NFT_MSG_GETSET, unix.NLM_F_DUMP, name(unix.NFTA_SET_TABLE, Table))
 	if err != nil {
 		return nil, fmt.Errorf("sets: %w", err)
 	}
 	var out []RecordedSet
 	for _, s := range sets {
-		recorded := RecordedSet{Name: s.text(unix.NFTA_SET_NAME)}
-		recorded.Definition = s.without(unix.NFTA_SET_TABLE, unix.NFTA_SET_NAME, unix.NFTA_SET_ID, unix.NFTA_SET_PAD,
-			unix.NFTA_SET_USERDATA, setHandle, setType, setCount).bytes()
+		recorded := setOf(s)
 		if recorded.Name != setTicket && recorded.Name != setAlive {
-			if recorded.Elements, err = n.readElements(recorded.Name); err != nil {
+			elements, err := n.elements(recorded.Name)
+			if err != nil {
 				return nil, fmt.Errorf("set %s: %w", recorded.Name, err)
+			}
+			for _, e := range elements {
+				recorded.Elements = append(recorded.Elements, e.bytes())
 			}
 		}
 		out = append(out, recorded)
 	}
-	slices.SortFunc(out, func(a, b RecordedSet) int { return cmp.Compare(a.Name, b.Name) })
 	return out, nil
 }
 
-func (n *Namespace) readElements(set string) ([][]byte, error) {
-	elements, err := n.elements(set)
-	if err != nil {
-		return nil, err
-	}
-	var out [][]byte
-	for _, e := range elements {
-		out = append(out, e.bytes())
-	}
-	slices.SortFunc(out, slices.Compare[[]byte])
-	return out, nil
+func setOf(s attrs) RecordedSet {
+	return RecordedSet{Name: s.text(unix.NFTA_SET_NAME), Definition: s.without(unix.NFTA_SET_TABLE, unix.NFTA_SET_NAME, unix.NFTA_SET_ID,
+		unix.NFTA_SET_PAD, unix.NFTA_SET_USERDATA, setHandle, setType, setCount).bytes()}
 }
 
 func (n *Namespace) elements(set string) ([]attrs, error) {
-	answers, err := n.ask(unix.NFT_MSG_GETSETELEM, netlink.Dump,
+	answers, err := n.ask(unix.NFT_MSG_GETSETELEM, unix.NLM_F_DUMP,
 		name(unix.NFTA_SET_ELEM_LIST_TABLE, Table), name(unix.NFTA_SET_ELEM_LIST_SET, set))
 	if err != nil {
 		return nil, err
 	}
 	var out []attrs
 	for _, answer := range answers {
-		list, err := attributes(answer.get(unix.NFTA_SET_ELEM_LIST_ELEMENTS))
+		if out, err = appendElements(out, answer); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func appendElements(out []attrs, answer attrs) ([]attrs, error) {
+	list, err := attributes(answer.get(unix.NFTA_SET_ELEM_LIST_ELEMENTS))
+	if err != nil {
+		return nil, err
+	}
+	for _, element := range list {
+		parts, err := attributes(element.data)
 		if err != nil {
 			return nil, err
 		}
-		for _, element := range list {
-			parts, err := attributes(element.data)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, parts)
-		}
+		out = append(out, parts)
 	}
 	return out, nil
 }
 
 // readNames lists objects of the table: their names and, where a type is asked for, its number.
 func (n *Namespace) readNames(message int, tableAttr, nameAttr, typeAttr uint16) ([]string, error) {
-	answers, err := n.ask(message, netlink.Dump, name(tableAttr, Table))
+	answers, err := n.ask(message, unix.NLM_F_DUMP, name(tableAttr, Table))
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) {
 		return nil, nil // a kernel without flowtables holds none
 	}
@@ -227,6 +260,5 @@ func (n *Namespace) readNames(message int, tableAttr, nameAttr, typeAttr uint16)
 		}
 		out = append(out, text)
 	}
-	slices.Sort(out)
 	return out, nil
 }

@@ -11,6 +11,9 @@ import (
 // applied, against what is read later. It leaves out what passes: counted packets, handles, and what is in the sets ticket and
 // alive.
 type Record struct {
+	// Generation is the kernel's count of the namespace's transactions when this was read: while it stands there, nothing has changed. It
+	// is not compared.
+	Generation uint32 `json:"generation,omitempty"`
 	// Flags of the table: 1 would be dormant, that is, without effect.
 	Flags      uint32          `json:"flags"`
 	Sets       []RecordedSet   `json:"sets"`
@@ -38,8 +41,9 @@ type RecordedChain struct {
 type RecordedRule struct {
 	// Text is the rule as the release that applied it wrote it; empty in what is read later. It is not compared.
 	Text string `json:"text,omitempty"`
-	// Expressions are the bytes of NFTA_RULE_EXPRESSIONS. To read them as rules loses what the reader does not know.
-	Expressions []byte `json:"expressions"`
+	// Expressions stands for the bytes of NFTA_RULE_EXPRESSIONS: their SHA-256. To read them as rules would lose what the reader does
+	// not know.
+	Expressions []byte `json:"digest"`
 }
 
 // ParseRecord reads what json.Marshal writes of a Record; unknown keys and anything after it are ErrRecord.
@@ -111,6 +115,9 @@ func (c RecordedChain) difference(kernel RecordedChain) string {
 func (s RecordedSet) difference(kernel RecordedSet) string {
 	if !bytes.Equal(s.Definition, kernel.Definition) {
 		return fmt.Sprintf("set %s: another type, flag or default", s.Name)
+	}
+	if slices.EqualFunc(s.Elements, kernel.Elements, bytes.Equal) {
+		return ""
 	}
 	for _, e := range s.Elements {
 		if !slices.ContainsFunc(kernel.Elements, func(k []byte) bool { return bytes.Equal(e, k) }) {

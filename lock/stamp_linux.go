@@ -33,7 +33,11 @@ func (n *Namespace) WriteStamp(s Stamp) (err error) {
 }
 
 func (n *Namespace) stamp(s Stamp) error {
-	return n.links.LinkSetAlias(&links.GenericLink{LinkAttrs: links.LinkAttrs{Index: loopbackIndex}}, s.String())
+	h, err := n.route()
+	if err != nil {
+		return err
+	}
+	return h.LinkSetAlias(&links.GenericLink{LinkAttrs: links.LinkAttrs{Index: loopbackIndex}}, s.String())
 }
 
 // ReadStamp reads what WriteStamp wrote. It fails with ErrNotStamped and ErrStamp.
@@ -42,7 +46,11 @@ func (n *Namespace) ReadStamp() (s Stamp, err error) {
 		return Stamp{}, err
 	}
 	defer func() { err = n.end("read the stamp", err) }()
-	return readStamp(n.links)
+	h, err := n.route()
+	if err != nil {
+		return Stamp{}, err
+	}
+	return readStamp(h)
 }
 
 // ReadStamp reads the stamp of the network namespace that the caller is in. It takes no privilege. It fails with ErrNotStamped and

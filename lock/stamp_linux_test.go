@@ -102,7 +102,7 @@ func unprivileged() map[string]string {
 	for act, change := range map[string]func(*nftables.Conn) error{
 		"delete the lock": func(c *nftables.Conn) error { c.DelTable(t); return c.Flush() },
 		"add a lease": func(c *nftables.Conn) error {
-			return errors.Join(c.SetAddElements(aliveSet(t), aliveFor(0)), c.Flush())
+			return errors.Join(c.SetAddElements(aliveSet(t), []nftables.SetElement{{Key: familyIPv4.first}, {Key: familyIPv6.first}}), c.Flush())
 		},
 		"add another table": func(c *nftables.Conn) error {
 			c.AddTable(&nftables.Table{Name: "x", Family: nftables.TableFamilyINet})
