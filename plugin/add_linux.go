@@ -62,59 +62,67 @@ func (p Plugin) govern(ctx context.Context, args *skel.CmdArgs, whose pass.Pod) 
 	if err != nil {
 		return err
 	}
-	if err := adopt.Adopt(ctx, p.Socket, request); err != nil {
+	if err := request.Adopt(ctx, p.Socket); err != nil {
 		return errAdopt(whose, err)
 	}
 	return nil
 }
 
 // lock puts the lock on and keeps what the kernel then held.
-func (p Plugin) lock(netns *lock.Namespace, rules lock.Rules, containerID string, whose pass.Pod) (adopt.Request, error) {
+func (p Plugin) lock(netns *lock.Namespace, rules lock.Rules, containerID string, whose pass.Pod) (adopt.Encoded, error) {
 	boot, err := adopt.Boot()
 	if err != nil {
-		return adopt.Request{}, errState(whose, err)
+		return adopt.Encoded{}, errState(whose, err)
 	}
 	record, err := netns.Apply(rules)
 	switch {
 	case errors.Is(err, lock.ErrLocked):
 		return p.again(netns, rules, containerID, whose)
 	case errors.Is(err, lock.ErrDiffers):
-		return adopt.Request{}, errLock(whose, errors.Join(err, netns.Cut("the kernel didn't take the rules as they were meant")))
+		return adopt.Encoded{}, errLock(whose, errors.Join(err, netns.Cut("the kernel didn't take the rules as they were meant")))
 	case err != nil:
-		return adopt.Request{}, errLock(whose, err)
+		return adopt.Encoded{}, errLock(whose, err)
 	}
 	kept, err := json.Marshal(record)
 	if err != nil {
-		return adopt.Request{}, errState(whose, err)
+		return adopt.Encoded{}, errState(whose, err)
 	}
 	request := adopt.Request{
 		Version: adopt.Version, ContainerID: containerID, NetNS: netns.Path(), Device: netns.ID().Device, Inode: netns.ID().Inode, Boot: boot,
 		Namespace: whose.Namespace, Name: whose.Name, UID: whose.UID, Rules: rules.Digest(), Record: kept,
 	}
-	if err := p.States.Write(request); err != nil {
-		return adopt.Request{}, errState(whose, err)
+	encoded, err := request.Encode()
+	if err == nil {
+		err = p.States.WriteEncoded(encoded)
 	}
-	return request, nil
+	if err != nil {
+		return adopt.Encoded{}, errState(whose, err)
+	}
+	return encoded, nil
 }
 
 // again is ADD of a namespace that is locked. A runtime that repeats the ADD of a sandbox may have its answer if everything is as this
 // sandbox's first ADD left it; whether the lease may still be had is then for the agent to say. Whatever else is there, the plugin
 // didn't finish, or somebody else's table: that pod stays closed, and the runtime makes a new sandbox.
-func (p Plugin) again(netns *lock.Namespace, rules lock.Rules, containerID string, whose pass.Pod) (adopt.Request, error) {
+func (p Plugin) again(netns *lock.Namespace, rules lock.Rules, containerID string, whose pass.Pod) (adopt.Encoded, error) {
 	r, err := p.States.Read(containerID)
 	if err != nil {
-		return adopt.Request{}, errAgain(whose, err)
+		return adopt.Encoded{}, errAgain(whose, err)
 	}
 	if r.Namespace != whose.Namespace || r.Name != whose.Name || r.UID != whose.UID {
-		return adopt.Request{}, errAgain(whose, errors.New("it was put on for another pod"))
+		return adopt.Encoded{}, errAgain(whose, errors.New("it was put on for another pod"))
 	}
 	if r.Rules != rules.Digest() {
-		return adopt.Request{}, errAgain(whose, errors.New("plugin.json has changed meanwhile"))
+		return adopt.Encoded{}, errAgain(whose, errors.New("plugin.json has changed meanwhile"))
 	}
 	if err := p.verify(netns, r); err != nil {
-		return adopt.Request{}, errAgain(whose, err)
+		return adopt.Encoded{}, errAgain(whose, err)
 	}
-	return r, nil
+	encoded, err := r.Encode()
+	if err != nil {
+		return adopt.Encoded{}, errAgain(whose, err)
+	}
+	return encoded, nil
 }
 
 // verify compares the kernel with what was kept, if that is about this namespace.

@@ -11,9 +11,15 @@ import (
 // Adopt asks the agent that listens on the socket to adopt a pod, and returns within Timeout. nil means that the pod has its lease.
 // Else it is a *Refusal, or wraps ErrUnreachable, ErrAnswer, ErrPeer or ErrRequest.
 func Adopt(ctx context.Context, socket string, r Request) error {
-	if err := r.Validate(); err != nil {
+	e, err := r.Encode()
+	if err != nil {
 		return err
 	}
+	return e.Adopt(ctx, socket)
+}
+
+// Adopt is Adopt of what was encoded.
+func (e Encoded) Adopt(ctx context.Context, socket string) error {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	dialed, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
@@ -28,7 +34,7 @@ func Adopt(ctx context.Context, socket string, r Request) error {
 		return err
 	}
 	// The answer counts, not whether the question could be sent whole: a server may refuse before it has read it.
-	sendErr := send(conn, r, maxRequest)
+	sendErr := sendEncoded(conn, e.data, maxRequest)
 	answer := receiveReply(conn)
 	if errors.Is(answer, ErrUnreachable) {
 		return errors.Join(answer, sendErr)

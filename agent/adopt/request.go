@@ -54,6 +54,21 @@ func (r Request) Validate() error {
 	return nil
 }
 
+// Encoded is a valid Request as the wire and the state file have it: the plugin writes both, and makes it once.
+type Encoded struct {
+	containerID string
+	data        []byte
+}
+
+// Encode fails with ErrRequest.
+func (r Request) Encode() (Encoded, error) {
+	if err := r.Validate(); err != nil {
+		return Encoded{}, err
+	}
+	data, err := json.Marshal(r)
+	return Encoded{r.ContainerID, data}, err
+}
+
 // In is nil if r is about the network namespace of this device and inode, else ErrOtherNamespace.
 func (r Request) In(device, inode uint64) error {
 	if r.Device != device || r.Inode != inode {

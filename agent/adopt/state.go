@@ -27,19 +27,21 @@ const (
 type Store struct{ Folder string }
 
 // Write keeps a request, whole or not at all.
-func (s Store) Write(r Request) (err error) {
+func (s Store) Write(r Request) error {
+	e, err := r.Encode()
+	if err != nil {
+		return fmt.Errorf("keep the state of container %.80q: %w", r.ContainerID, err)
+	}
+	return s.WriteEncoded(e)
+}
+
+// WriteEncoded is Write of what was encoded.
+func (s Store) WriteEncoded(e Encoded) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("keep the state of container %.80q: %w", r.ContainerID, err)
+			err = fmt.Errorf("keep the state of container %.80q: %w", e.containerID, err)
 		}
 	}()
-	if err := r.Validate(); err != nil {
-		return err
-	}
-	data, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
 	if err := errors.Join(private(filepath.Dir(s.Folder)), private(s.Folder)); err != nil {
 		return err
 	}
@@ -48,9 +50,9 @@ func (s Store) Write(r Request) (err error) {
 		return err
 	}
 	// Not synced: what a crash of the node could lose is of another boot afterwards.
-	_, err = file.Write(data)
+	_, err = file.Write(e.data)
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(file.Name(), s.path(r.ContainerID))
+		err = os.Rename(file.Name(), s.path(e.containerID))
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(file.Name()))

@@ -33,10 +33,14 @@ func send(w io.Writer, message any, limit int) error {
 	if err != nil {
 		return err
 	}
+	return sendEncoded(w, body, limit)
+}
+
+func sendEncoded(w io.Writer, body []byte, limit int) error {
 	if len(body) > limit {
 		return fmt.Errorf("a message of %d bytes is longer than %d", len(body), limit)
 	}
-	_, err = w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...))
+	_, err := w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...))
 	return err
 }
 
