@@ -46,6 +46,24 @@ func TestRecordSurvivesJSON(t *testing.T) {
 	}
 }
 
+// What is written by hand is what encoding/json writes of the same.
+func TestRecordIsWrittenAsJSONDoes(t *testing.T) {
+	type plain Record
+	odd := sample()
+	odd.Generation, odd.Flags, odd.Flowtables = 7, 1, []string{"a\"b\\c", "<&>\x00\x7fé\xff\u2028"}
+	odd.Chains[0].Rules[0].Text = "\t"
+	for name, r := range map[string]Record{"empty": {}, "sample": sample(), "odd": odd} {
+		want, err := json.Marshal(plain(r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := r.MarshalJSON()
+		if err != nil || string(got) != string(want) {
+			t.Errorf("%s: got %s (%v), want %s", name, got, err, want)
+		}
+	}
+}
+
 func TestCompareNamesTheFirstDifference(t *testing.T) {
 	if err := sample().Compare(sample()); err != nil {
 		t.Errorf("equal records: %v", err)
