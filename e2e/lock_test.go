@@ -159,6 +159,8 @@ var _ = describe("governed pods", Ordered, ContinueOnFailure, func() {
 		Consistently(seen, "3s").WithContext(ctx).Should(Equal(before), "nothing more comes out of it")
 		Eventually(annotation).WithContext(ctx).WithArguments(l, governed, "past", "holdfast.dev/evict").ShouldNot(BeEmpty())
 		Expect(release(ctx)).To(Succeed())
+		// The Node still says that it is open, as nobody was there to say otherwise.
+		Eventually(chained).WithContext(ctx).WithArguments(node).Should(And(HavePrefix("OK"), ContainSubstring("holdfast-cni")))
 		becomes(ctx, l, opened, nodes...)
 		Expect(l.Kube.CoreV1().Pods(governed).Delete(ctx, "past", metav1.DeleteOptions{})).To(Succeed())
 		goes(ctx, l, governed, "past")
