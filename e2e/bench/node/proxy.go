@@ -34,7 +34,7 @@ type proxy struct {
 type traffic struct {
 	writes    map[string]int // requests that change something, by verb and resource
 	reads     int            // requests that do not
-	events    int            // that watches told of
+	events    int            // that watches told of; a large one is counted more than once
 	bookmarks int            // by which a watch tells only where it stands
 }
 
@@ -53,7 +53,11 @@ func newProxy(config *rest.Config) (*proxy, error) {
 	}
 	p := &proxy{}
 	p.server = httptest.NewUnstartedServer(&httputil.ReverseProxy{
-		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target); p.request(r.In) },
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Header.Set("Accept-Encoding", "identity") // the API server would compress watches too, and nobody could tell bookmarks
+			p.request(r.In)
+		},
 		ModifyResponse: p.response, Transport: transport, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
 	})
 	p.server.EnableHTTP2 = true
@@ -99,7 +103,8 @@ func (p *proxy) response(r *http.Response) error {
 // smallest is less than an event with an object takes, in bytes, and more than a bookmark.
 const smallest = 512
 
-// watched counts what a watch tells: the API server sends each event at once, and so each comes in a Read of its own.
+// watched counts what a watch tells: the API server sends each event at once, and so each comes in a Read of its own, a large one
+// in some.
 type watched struct {
 	io.ReadCloser
 	proxy *proxy
