@@ -45,7 +45,7 @@ lint: ## vet, staticcheck and shellcheck
 	@hack/lint.sh
 
 generate: ## rewrite golden files and generated documents
-	go test ./chaining ./configmap ./helm ./watcher/node ./cmd/holdfast -update
+	go test ./chaining ./configmap ./helm ./lock ./watcher/node ./cmd/holdfast -update
 
 build: ## build the binaries into bin/
 	CGO_ENABLED=0 GOOS=linux go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...

@@ -30,8 +30,7 @@ var edges = map[string][]string{
 	"helm":             {},
 	"cmd/holdfast":     {"watcher", "agent", "configmap", "chaining", "plugin"},
 	"cmd/holdfast-cni": {"plugin", "cmd/holdfast-cni/first"},
-	"e2e":              {"e2e", "watcher", "configmap", "chaining", "plugin", "helm"},
-	"e2e/bench/add":    {"agent", "lock", "plugin"},
+	"e2e":              {"e2e", "watcher", "configmap", "chaining", "plugin", "agent", "lock", "helm"},
 	"kind":             {"kind"},
 }
 

@@ -154,7 +154,7 @@ func (l *loop) keep(ctx context.Context, n *corev1.Node, entry chaining.Entry, r
 	l.metrics.looked(now, l.gate, x.Report.Proof, x.Choice.Strategy)
 	said, steady := l.steady(now, kept(l.gate.open, l.gate.reason, l.message(x, verdict)))
 	l.teller.decided(n, l.gate, said.condition.Message)
-	return soonest(next, again(verdict.Reason), l.nudge(now, x, verdict), l.retryAt(now), steady, l.publish(ctx, said))
+	return soonest(next, again(verdict.Reason), l.nudge(now, x, verdict), l.retryAt(now, x.Choice), steady, l.publish(ctx, said))
 }
 
 // steady keeps a closed node from saying something else all the time: a neighbour that fights would have the API server written
@@ -241,8 +241,8 @@ func soonest(all ...time.Duration) time.Duration {
 }
 
 // retryAt is when a strategy that was refused may be tried again.
-func (l *loop) retryAt(now time.Time) time.Duration {
-	if l.removals.Count(now) < chaining.MaxRemovals {
+func (l *loop) retryAt(now time.Time, c chaining.Choice) time.Duration {
+	if c.Refused != chaining.StrategyRefused || l.removals.Count(now) < chaining.MaxRemovals {
 		return 0
 	}
 	if next := l.removals.NextTry(now); next.After(now) {

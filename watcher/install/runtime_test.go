@@ -1,5 +1,7 @@
 package install_test
 
+//lint:file-ignore SA1019 libcni calls .conf files deprecated; runtimes still load them.
+
 import (
 	"context"
 	"encoding/json"
@@ -128,7 +130,7 @@ func (r *runtime) first() (*libcni.NetworkConfigList, error) {
 	if filepath.Ext(files[0]) == ".conflist" {
 		return libcni.NetworkConfFromFile(files[0])
 	}
-	conf, err := libcni.ConfFromFile(files[0]) //nolint:staticcheck // what runtimes call
+	conf, err := libcni.ConfFromFile(files[0])
 	if err != nil {
 		return nil, err
 	}
