@@ -42,10 +42,21 @@ func argsOf(netns string, stdin []byte) *skel.CmdArgs {
 	return &skel.CmdArgs{ContainerID: "c1", Netns: netns, IfName: "eth0", Args: agentsPod, StdinData: stdin}
 }
 
+// shortDir is a folder whose path leaves room for a socket's: 108 bytes in all (unix(7)), and t.TempDir has the test's name.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "hf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
 // newPlugin has a folder of its own, and an agent that answers as the function says, if there is one.
 func newPlugin(t *testing.T, agent func(context.Context, adopt.Request) error) Plugin {
 	t.Helper()
-	folder := filepath.Join(t.TempDir(), "holdfast")
+	folder := filepath.Join(shortDir(t), "holdfast")
 	p := Plugin{Socket: filepath.Join(folder, "agent.sock"), States: adopt.Store{Folder: filepath.Join(folder, "pods")}, Log: io.Discard}
 	if agent == nil {
 		return p
@@ -237,7 +248,7 @@ func TestGovernedPodStaysClosed(t *testing.T) {
 	}
 	listening := func(does func(net.Conn)) func(*testing.T, *Plugin) {
 		return func(t *testing.T, p *Plugin) {
-			p.Socket = filepath.Join(t.TempDir(), "s")
+			p.Socket = filepath.Join(shortDir(t), "s")
 			l, err := net.Listen("unix", p.Socket)
 			if err != nil {
 				t.Fatal(err)

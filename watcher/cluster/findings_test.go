@@ -131,7 +131,7 @@ var _ = Describe("findings", func() {
 		s := newSite(ctx, nil)
 		s.setCilium(ctx, configmap.KeyDebug, "true")
 		roles := plane.Kube.RbacV1().RoleBindings(s.cilium)
-		bindings, err := roles.List(ctx, metav1.ListOptions{})
+		bindings, err := roles.List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=watcher"})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(bindings.Items).To(HaveLen(1))
 		Expect(roles.Delete(ctx, bindings.Items[0].Name, metav1.DeleteOptions{})).To(Succeed())

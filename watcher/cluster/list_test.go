@@ -134,7 +134,7 @@ var _ = Describe("the list Cilium reads", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(s.ids(ctx)).Should(Or(ContainElement(configmap.ConfigMapForeign), Not(BeNil())))
 		version := func() string { cm, _ := s.list(ctx); return cm.ResourceVersion }
-		settled := version()
+		settled := "" // until two looks a second apart see the same
 		Eventually(func() bool { was := settled; settled = version(); return was == settled }, "10s", "1s").Should(BeTrue())
 		Consistently(version, "2s").Should(Equal(settled))
 	})
