@@ -22,7 +22,7 @@ import (
 
 // No cluster, but a real install-cni, a real containerd and a real API server: what a kill or a power loss leaves at any system
 // call of the store.
-var _ = describe("install-cni that is killed at any system call", Label(ci), Ordered, func() {
+var _ = describe("install-cni that is killed at any system call", Label(full), Ordered, func() {
 	var n *crashNode
 	var stops, replays, loads, faults int
 
