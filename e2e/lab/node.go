@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,15 +74,6 @@ func (n *Node) Write(ctx context.Context, file string, content []byte, mode os.F
 func (n *Node) Overwrite(ctx context.Context, file string, content []byte) error {
 	_, err := n.lab.feed(ctx, bytes.NewReader(content), "docker", "exec", "-i", n.Name, "sh", "-ec", `cat > "$1"`, "sh", file)
 	return err
-}
-
-// InstallPlugin puts the project's CNI plugin into the node's bin directory.
-func (n *Node) InstallPlugin(ctx context.Context, binary string) error {
-	content, err := os.ReadFile(binary)
-	if err != nil {
-		return fmt.Errorf("read the plugin: %w", err)
-	}
-	return n.Write(ctx, path.Join(BinDir, "holdfast-cni"), content, 0o755)
 }
 
 // Loaded is what the runtime says it has loaded (CRI Status, verbose): the plugins of the first network, each as JSON.

@@ -32,6 +32,3 @@ func (l *Lab) LoadProduct(ctx context.Context) (digest string, err error) {
 	}
 	return digest, nil
 }
-
-// Plugin is the path of the CNI plugin that LoadProduct built.
-func (l *Lab) Plugin() string { return filepath.Join(l.folder, "image", "bin", "holdfast-cni") }
