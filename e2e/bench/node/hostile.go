@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/holdfast-cni/holdfast/e2e/bench/figure"
 )
 
 const (
@@ -45,9 +47,9 @@ func (b *bench) hostile(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	memory := follow(m.installer.PID())
-	defer memory.stop()
-	used, err := cpu(m.installer.PID())
+	memory := figure.Follow(m.installer.PID())
+	defer memory.Stop()
+	used, err := figure.CPU(m.installer.PID())
 	if err != nil {
 		return err
 	}
@@ -56,7 +58,7 @@ func (b *bench) hostile(ctx context.Context) (err error) {
 		return err
 	}
 	ended := time.Now()
-	after, err := cpu(m.installer.PID())
+	after, err := figure.CPU(m.installer.PID())
 	if err != nil {
 		return err
 	}
@@ -73,15 +75,15 @@ func (b *bench) hostile(ctx context.Context) (err error) {
 	}
 	through := b.cluster.proxy.take()
 	closed, opened, once := turns[0].at.Sub(began), turns[len(turns)-1].at.Sub(ended), len(turns) == 2
-	b.judge(fmt.Sprintf("hostile, %d rewrites of both files in %.1f s: closed after", rewrites, ended.Sub(began).Seconds()), fmt.Sprintf("%.1f s", closed.Seconds()), "≤ "+closeGoal.String(), closed <= closeGoal)
-	b.judge("hostile: closed from then to the end", fmt.Sprintf("turned %d times", len(turns)), "2 times: closed, and open after the end", once && opened > 0)
-	b.judge("hostile: open again after the end", fmt.Sprintf("%.1f s", opened.Seconds()), fmt.Sprintf("≤ %s (the gate holds for 2s)", openGoal), opened <= openGoal)
+	b.table.Judge(fmt.Sprintf("hostile, %d rewrites of both files in %.1f s: closed after", rewrites, ended.Sub(began).Seconds()), fmt.Sprintf("%.1f s", closed.Seconds()), "≤ "+closeGoal.String(), closed <= closeGoal)
+	b.table.Judge("hostile: closed from then to the end", fmt.Sprintf("turned %d times", len(turns)), "2 times: closed, and open after the end", once && opened > 0)
+	b.table.Judge("hostile: open again after the end", fmt.Sprintf("%.1f s", opened.Seconds()), fmt.Sprintf("≤ %s (the gate holds for 2s)", openGoal), opened <= openGoal)
 	percent := 100 * float64(after-used) / float64(ended.Sub(began))
-	b.judge("hostile: CPU", fmt.Sprintf("%.1f %% of a core", percent), fmt.Sprintf("≤ %.0f %%", fightCPU), percent <= fightCPU)
-	b.judge("hostile: log lines", fmt.Sprint(said-lines), fmt.Sprintf("≤ %d", lineGoal), said-lines <= lineGoal)
-	b.note("hostile: RssAnon, the most", mib(memory.take()))
+	b.table.Judge("hostile: CPU", fmt.Sprintf("%.1f %% of a core", percent), fmt.Sprintf("≤ %.0f %%", fightCPU), percent <= fightCPU)
+	b.table.Judge("hostile: log lines", fmt.Sprint(said-lines), fmt.Sprintf("≤ %d", lineGoal), said-lines <= lineGoal)
+	b.table.Note("hostile: RssAnon, the most", figure.MiB(memory.Take()))
 	patches := through.written("PATCH nodes")
-	b.judge("hostile: patches of the Node", fmt.Sprintf("%d (%s)", patches, through), fmt.Sprintf("≤ %d", patchGoal), patches <= patchGoal)
+	b.table.Judge("hostile: patches of the Node", fmt.Sprintf("%d (%s)", patches, through), fmt.Sprintf("≤ %d", patchGoal), patches <= patchGoal)
 	return nil
 }
 

@@ -23,10 +23,8 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/holdfast-cni/holdfast/chaining"
+	"github.com/holdfast-cni/holdfast/e2e/bench/figure"
 )
-
-// errMissed ends a run whose table says what was missed.
-var errMissed = errors.New("a goal was missed")
 
 func main() {
 	quiet := flag.Duration("quiet", time.Minute, "how long nothing happens while the quiet node is measured")
@@ -49,7 +47,7 @@ type bench struct {
 	folder    string
 	parts     parts
 	out       io.Writer // progress
-	rows      []row
+	table     figure.Table
 }
 
 // part is one thing that is measured, under the name by which it can be asked for alone.
@@ -98,7 +96,7 @@ func run(ctx context.Context, b *bench, only string, stdout io.Writer) (err erro
 	if measured < 2 {
 		return fmt.Errorf("-only %q: there is no such part", only)
 	}
-	return write(stdout, b.rows)
+	return b.table.Print(stdout)
 }
 
 // close ends what start began, and makes sure that nothing is left.

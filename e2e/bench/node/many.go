@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/holdfast-cni/holdfast/chaining"
+	"github.com/holdfast-cni/holdfast/e2e/bench/figure"
 	"github.com/holdfast-cni/holdfast/watcher"
 )
 
@@ -38,12 +39,12 @@ func (b *bench) many(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.close()) }()
-	memory := follow(m.installer.PID())
-	defer memory.stop()
+	memory := figure.Follow(m.installer.PID())
+	defer memory.Stop()
 	if err := pause(ctx, 10*time.Second); err != nil { // until what the start set off is over
 		return err
 	}
-	b.note(fmt.Sprintf("%d Nodes: start of install-cni on one of them until its Node is open", nodes), b.cluster.proxy.take().String())
+	b.table.Note(fmt.Sprintf("%d Nodes: start of install-cni on one of them until its Node is open", nodes), b.cluster.proxy.take().String())
 	if err := each(ctx, others, func(ctx context.Context, i int) error { return annotate(ctx, kube, other(i), "seen") }); err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func (b *bench) many(ctx context.Context) (err error) {
 		return err
 	}
 	heard := b.cluster.proxy.take()
-	b.judge(fmt.Sprintf("%d Nodes: what install-cni hears and sends while %d others change", nodes, others), heard.String(), "no request, no event",
+	b.table.Judge(fmt.Sprintf("%d Nodes: what install-cni hears and sends while %d others change", nodes, others), heard.String(), "no request, no event",
 		heard.events == 0 && heard.reads == 0 && heard.written("") == 0)
 	for _, change := range []struct {
 		what string
@@ -61,8 +62,8 @@ func (b *bench) many(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	most := memory.take()
-	b.judge(fmt.Sprintf("%d Nodes: RssAnon, the most", nodes), mib(most), "≤ "+mib(memoryGoal), most > 0 && most <= memoryGoal)
+	most := memory.Take()
+	b.table.Judge(fmt.Sprintf("%d Nodes: RssAnon, the most", nodes), figure.MiB(most), "≤ "+figure.MiB(memoryGoal), most > 0 && most <= memoryGoal)
 	return nil
 }
 
@@ -81,7 +82,7 @@ func (m *machine) changes(ctx context.Context, what string, change func(context.
 		}
 		cost := m.bench.cluster.proxy.take()
 		each := float64(cost.reads+cost.written("")) / float64(times)
-		m.bench.judge(fmt.Sprintf("%d Nodes: requests for %d changes of %s", nodes, times, what), fmt.Sprintf("%.2f a change (%s)", each, cost),
+		m.bench.table.Judge(fmt.Sprintf("%d Nodes: requests for %d changes of %s", nodes, times, what), fmt.Sprintf("%.2f a change (%s)", each, cost),
 			fmt.Sprintf("≤ %d a change; each heard of", perChange), each <= perChange && cost.events >= times)
 	}
 	return nil

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-cni/holdfast/e2e/bench/figure"
 )
 
 const (
@@ -24,13 +26,13 @@ func (b *bench) quiet(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, m.close()) }()
 	pid := m.installer.PID()
-	memory := follow(pid)
-	defer memory.stop()
+	memory := figure.Follow(pid)
+	defer memory.Stop()
 	// What the start itself set off (Events are sent from a queue) is no longer quiet.
 	if err := pause(ctx, 15*time.Second); err != nil {
 		return err
 	}
-	starting := memory.take()
+	starting := memory.Take()
 	before, err := m.observe(ctx)
 	if err != nil {
 		return err
@@ -39,21 +41,21 @@ func (b *bench) quiet(ctx context.Context) (err error) {
 	if err := pause(ctx, b.quietTime); err != nil {
 		return err
 	}
-	through, settled := b.cluster.proxy.take(), memory.take()
+	through, settled := b.cluster.proxy.take(), memory.Take()
 	after, err := m.observe(ctx)
 	if err != nil {
 		return err
 	}
 	others := difference(before.writes, after.writes)
-	b.judge(fmt.Sprintf("quiet, %s: API writes of install-cni", b.quietTime), fmt.Sprintf("%d (%s)", through.written(""), through), "0", through.written("") == 0)
-	b.judge("quiet: API writes of anybody, by the API server's metrics, but for Leases", fmt.Sprintf("%d %s", len(others), strings.Join(others, ", ")), "0", len(others) == 0)
+	b.table.Judge(fmt.Sprintf("quiet, %s: API writes of install-cni", b.quietTime), fmt.Sprintf("%d (%s)", through.written(""), through), "0", through.written("") == 0)
+	b.table.Judge("quiet: API writes of anybody, by the API server's metrics, but for Leases", fmt.Sprintf("%d %s", len(others), strings.Join(others, ", ")), "0", len(others) == 0)
 	touched := m.touched(before.files, after.files)
-	b.judge(fmt.Sprintf("quiet: of %d files and directories under the node's root, changed", len(before.files)), fmt.Sprintf("%d %s", len(touched), strings.Join(touched, ", ")), "0", len(touched) == 0)
-	b.judge("quiet: bytes written to any disk", fmt.Sprint(after.written-before.written), "0", after.written == before.written)
+	b.table.Judge(fmt.Sprintf("quiet: of %d files and directories under the node's root, changed", len(before.files)), fmt.Sprintf("%d %s", len(touched), strings.Join(touched, ", ")), "0", len(touched) == 0)
+	b.table.Judge("quiet: bytes written to any disk", fmt.Sprint(after.written-before.written), "0", after.written == before.written)
 	used := 100 * float64(after.cpu-before.cpu) / float64(after.at.Sub(before.at))
-	b.judge("quiet: CPU", fmt.Sprintf("%.3f %% of a core (%s)", used, after.cpu-before.cpu), fmt.Sprintf("≤ %.1f %%", cpuGoal), used <= cpuGoal)
-	b.judge("quiet: RssAnon, the most", mib(settled), "≤ "+mib(memoryGoal), settled > 0 && settled <= memoryGoal)
-	b.judge("RssAnon from its start until then, the most", mib(starting), "≤ "+mib(memoryGoal), starting > 0 && starting <= memoryGoal)
+	b.table.Judge("quiet: CPU", fmt.Sprintf("%.3f %% of a core (%s)", used, after.cpu-before.cpu), fmt.Sprintf("≤ %.1f %%", cpuGoal), used <= cpuGoal)
+	b.table.Judge("quiet: RssAnon, the most", figure.MiB(settled), "≤ "+figure.MiB(memoryGoal), settled > 0 && settled <= memoryGoal)
+	b.table.Judge("RssAnon from its start until then, the most", figure.MiB(starting), "≤ "+figure.MiB(memoryGoal), starting > 0 && starting <= memoryGoal)
 	return nil
 }
 
@@ -76,11 +78,11 @@ func (m *machine) observe(ctx context.Context) (o observed, err error) {
 	if o.files, err = traces(m.root); err != nil {
 		return o, err
 	}
-	if o.written, err = written(m.installer.PID()); err != nil {
+	if o.written, err = figure.Written(m.installer.PID()); err != nil {
 		return o, err
 	}
 	o.at = time.Now()
-	o.cpu, err = cpu(m.installer.PID())
+	o.cpu, err = figure.CPU(m.installer.PID())
 	return o, err
 }
 

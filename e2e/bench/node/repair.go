@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-cni/holdfast/chaining"
+	"github.com/holdfast-cni/holdfast/e2e/bench/figure"
 )
 
 const (
@@ -45,9 +46,9 @@ func (b *bench) repair(ctx context.Context, by chaining.Strategy) (err error) {
 	acts := []struct {
 		what string
 		do   func(i int) error
-		took samples
+		took figure.Samples
 	}{{what: "ours removed", do: m.removed}, {what: "ours overwritten", do: m.overwritten}, {what: "the primary replaced", do: m.moved}}
-	var writes, all samples
+	var writes, all figure.Samples
 	seen := 0
 	for i := range events {
 		if by == chaining.ByList && i%life == 0 {
@@ -70,12 +71,12 @@ func (b *bench) repair(ctx context.Context, by chaining.Strategy) (err error) {
 			seen++
 		}
 	}
-	ratio, half := float64(all.at(99))/float64(writes.at(99)), float64(all.at(50))/float64(writes.at(50))
-	b.note(fmt.Sprintf("%s: a plain write until containerd has loaded it", by), writes.String())
+	ratio, half := float64(all.At(99))/float64(writes.At(99)), float64(all.At(50))/float64(writes.At(50))
+	b.table.Note(fmt.Sprintf("%s: a plain write until containerd has loaded it", by), writes.String())
 	for _, act := range acts {
-		b.note(fmt.Sprintf("%s: %s until repaired and proved", by, act.what), act.took.String())
+		b.table.Note(fmt.Sprintf("%s: %s until repaired and proved", by, act.what), act.took.String())
 	}
-	b.judge(fmt.Sprintf("%s: all %d events (of %d containerd was seen with a wrong list)", by, events, seen),
+	b.table.Judge(fmt.Sprintf("%s: all %d events (of %d containerd was seen with a wrong list)", by, events, seen),
 		fmt.Sprintf("%s; p50 = %.1f, p99 = %.1f plain writes", all, half, ratio), fmt.Sprintf("p99 ≤ %.1f plain writes (%s where one takes %s)", most, goal, slowest), ratio <= most)
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/holdfast-cni/holdfast/configmap"
+	"github.com/holdfast-cni/holdfast/e2e/bench/figure"
 	"github.com/holdfast-cni/holdfast/plugin"
 	"github.com/holdfast-cni/holdfast/watcher/cluster"
 )
@@ -45,7 +46,7 @@ func (b *bench) latency(ctx context.Context) (err error) {
 	kinds := []struct {
 		what string
 		act  func(context.Context, int) (time.Duration, error)
-		took samples
+		took figure.Samples
 	}{
 		{what: "a plain write of a ConfigMap until a watch sees it", act: t.plain},
 		{what: "plugin.json written until the list is right", act: t.plugin},
@@ -62,10 +63,10 @@ func (b *bench) latency(ctx context.Context) (err error) {
 		}
 	}
 	plain := kinds[0].took
-	b.note(kinds[0].what, plain.String())
+	b.table.Note(kinds[0].what, plain.String())
 	for _, k := range kinds[1:] {
-		ratio := float64(k.took.at(99)) / float64(plain.at(99))
-		b.judge(k.what, fmt.Sprintf("%s; p99 = %.1f plain writes", k.took, ratio),
+		ratio := float64(k.took.At(99)) / float64(plain.At(99))
+		b.table.Judge(k.what, fmt.Sprintf("%s; p99 = %.1f plain writes", k.took, ratio),
 			fmt.Sprintf("p99 < %.2f plain writes (%s where one takes %s)", limit, goal, slowest), ratio < limit)
 	}
 	return nil

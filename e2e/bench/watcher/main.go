@@ -19,13 +19,11 @@ import (
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/holdfast-cni/holdfast/e2e/bench/figure"
 	"github.com/holdfast-cni/holdfast/e2e/controlplane"
 	"github.com/holdfast-cni/holdfast/e2e/demo/product"
 	"github.com/holdfast-cni/holdfast/helm"
 )
-
-// errMissed ends a run whose table says what was missed.
-var errMissed = errors.New("a goal was missed")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
@@ -43,7 +41,7 @@ type bench struct {
 	folder  string
 	release *product.Release
 	out     io.Writer // progress
-	rows    []row
+	table   figure.Table
 }
 
 func run(ctx context.Context, stdout, stderr io.Writer) (err error) {
@@ -72,7 +70,7 @@ func run(ctx context.Context, stdout, stderr io.Writer) (err error) {
 		}
 		fmt.Fprintf(stderr, "bench: %s: done in %.0f s\n", part.what, time.Since(began).Seconds())
 	}
-	return write(stdout, b.rows)
+	return b.table.Print(stdout)
 }
 
 // Names of the installation that is measured.

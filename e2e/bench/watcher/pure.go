@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-cni/holdfast/chaining"
 	"github.com/holdfast-cni/holdfast/configmap"
+	"github.com/holdfast-cni/holdfast/e2e/bench/figure"
 )
 
 // pureGoal is the issue's. Its unit is what encoding/json needs to decode the same list into maps, about slowestDecode on this
@@ -42,7 +43,7 @@ func (b *bench) pure(context.Context) error {
 	did := []struct {
 		what string
 		do   func()
-		took samples
+		took figure.Samples
 	}{
 		{what: "decoding", do: func() { var v any; _ = json.Unmarshal(text, &v) }},
 		{what: "Render", do: func() { _, _ = configmap.Render(configmap.Settings{}, &list, &entry) }},
@@ -53,11 +54,11 @@ func (b *bench) pure(context.Context) error {
 			did[i].took = append(did[i].took, per(did[i].do))
 		}
 	}
-	decode := did[0].took.at(0)
-	b.note(fmt.Sprintf("decoding a list of %d bytes (encoding/json)", len(text)), decode.String())
+	decode := did[0].took.At(0)
+	b.table.Note(fmt.Sprintf("decoding a list of %d bytes (encoding/json)", len(text)), decode.String())
 	for _, f := range did[1:] {
-		ratio := float64(f.took.at(0)) / float64(decode)
-		b.judge(f.what+" of that list", fmt.Sprintf("%s = %.2f decodings", f.took.at(0), ratio),
+		ratio := float64(f.took.At(0)) / float64(decode)
+		b.table.Judge(f.what+" of that list", fmt.Sprintf("%s = %.2f decodings", f.took.At(0), ratio),
 			fmt.Sprintf("< %.1f decodings (%s where one takes %s)", pureLimit, pureGoal, slowestDecode), ratio < pureLimit)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-cni/holdfast/configmap"
+	"github.com/holdfast-cni/holdfast/e2e/bench/figure"
 	"github.com/holdfast-cni/holdfast/e2e/demo/product"
 	"github.com/holdfast-cni/holdfast/watcher"
 )
@@ -33,26 +34,26 @@ func (b *bench) quiet(ctx context.Context) (err error) {
 		}
 	}()
 	began := time.Now()
-	memory := follow(process.PID())
-	defer memory.stop()
+	memory := figure.Follow(process.PID())
+	defer memory.Stop()
 	if err := b.reported(ctx, process); err != nil {
 		return err
 	}
-	b.note(fmt.Sprintf("watcher started until it has reported (%d Nodes, %d CiliumNodeConfigs)", nodes, nodeConfigs),
+	b.table.Note(fmt.Sprintf("watcher started until it has reported (%d Nodes, %d CiliumNodeConfigs)", nodes, nodeConfigs),
 		fmt.Sprintf("%.1f s", time.Since(began).Seconds()))
 	// What the report itself set off (Events are sent from a queue) is no longer quiet.
 	if err := pause(ctx, 10*time.Second); err != nil {
 		return err
 	}
-	reporting := memory.take()
+	reporting := memory.Take()
 	if err := b.countWrites(ctx); err != nil {
 		return err
 	}
-	settled := memory.take()
+	settled := memory.Take()
 	const mib = 1 << 20
-	b.judge("RssAnon of the watcher there, the most in the quiet minute", fmt.Sprintf("%.1f MiB", float64(settled)/mib),
+	b.table.Judge("RssAnon of the watcher there, the most in the quiet minute", fmt.Sprintf("%.1f MiB", float64(settled)/mib),
 		"< 60 MiB", settled > 0 && settled < memoryGoal)
-	b.judge("RssAnon of the watcher, the most from its start on", fmt.Sprintf("%.1f MiB", float64(max(reporting, settled))/mib),
+	b.table.Judge("RssAnon of the watcher, the most from its start on", fmt.Sprintf("%.1f MiB", float64(max(reporting, settled))/mib),
 		"< 60 MiB", reporting > 0 && reporting < memoryGoal)
 	return nil
 }

@@ -74,7 +74,7 @@ func (b *bench) countWrites(ctx context.Context) error {
 	if len(others) > 0 {
 		measured += ": " + strings.Join(others, ", ")
 	}
-	b.judge("API writes in a quiet minute, but for Leases", measured, "0", len(others) == 0 && own > 0)
+	b.table.Judge("API writes in a quiet minute, but for Leases", measured, "0", len(others) == 0 && own > 0)
 	return nil
 }
 

@@ -1,22 +1,19 @@
-package main
+package figure
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
 // tick is what /proc counts a process's time in (proc(5): sysconf(_SC_CLK_TCK), 100 on every architecture of Linux).
 const tick = 10 * time.Millisecond
 
-// cpu is the time that a process has used, in user space and in the kernel.
-func cpu(pid int) (time.Duration, error) {
+// CPU is the time that a process has used, in user space and in the kernel.
+func CPU(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
@@ -38,13 +35,13 @@ func cpu(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * tick, nil
 }
 
-// written is how many bytes a process has sent to any disk, or is about to.
-func written(pid int) (int64, error) {
+// Written is how many bytes a process has sent to any disk, or is about to.
+func Written(pid int) (int64, error) {
 	return number(fmt.Sprintf("/proc/%d/io", pid), "write_bytes:")
 }
 
-// rssAnon is what a process has allocated and touched, in bytes, without the pages of its binary; 0 for one that is gone.
-func rssAnon(pid int) int64 {
+// RssAnon is what a process has allocated and touched, in bytes, without the pages of its binary; 0 for one that is gone.
+func RssAnon(pid int) int64 {
 	kib, err := number(fmt.Sprintf("/proc/%d/status", pid), "RssAnon:")
 	if err != nil {
 		return 0
@@ -65,20 +62,21 @@ func number(file, key string) (int64, error) {
 	return 0, fmt.Errorf("%s has no %s", file, key)
 }
 
-// memory follows a process's RssAnon.
-type memory struct {
+// Memory follows a process's RssAnon.
+type Memory struct {
 	mu   sync.Mutex
 	most int64
 	done chan struct{}
 }
 
-func follow(pid int) *memory {
-	m := &memory{done: make(chan struct{})}
+// Follow looks 20 times a second until Stop.
+func Follow(pid int) *Memory {
+	m := &Memory{done: make(chan struct{})}
 	go func() {
 		beat := time.NewTicker(50 * time.Millisecond)
 		defer beat.Stop()
 		for {
-			now := rssAnon(pid)
+			now := RssAnon(pid)
 			m.mu.Lock()
 			m.most = max(m.most, now)
 			m.mu.Unlock()
@@ -92,8 +90,8 @@ func follow(pid int) *memory {
 	return m
 }
 
-// take returns the most since the last take.
-func (m *memory) take() int64 {
+// Take returns the most since the last take.
+func (m *Memory) Take() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	most := m.most
@@ -101,28 +99,5 @@ func (m *memory) take() int64 {
 	return most
 }
 
-func (m *memory) stop() { close(m.done) }
-
-// trace is what of a file changes whenever anybody writes it, or its name, mode or owner (inode(7)).
-type trace struct {
-	inode           uint64
-	size            int64
-	written, status syscall.Timespec // mtime, ctime
-}
-
-// traces are those of everything below a directory.
-func traces(root string) (map[string]trace, error) {
-	all := map[string]trace{}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		var s syscall.Stat_t
-		if err := syscall.Lstat(path, &s); err != nil {
-			return fmt.Errorf("stat %s: %w", path, err)
-		}
-		all[path] = trace{s.Ino, s.Size, s.Mtim, s.Ctim}
-		return nil
-	})
-	return all, err
-}
+// Stop ends it.
+func (m *Memory) Stop() { close(m.done) }
