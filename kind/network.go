@@ -72,11 +72,26 @@ func (c *cluster) bringNetwork(ctx context.Context, name string) error {
 	if c.Registered {
 		return nil // nothing else starts on them until the taint is gone
 	}
-	_, err := c.kubectl(ctx, "-n", "kube-system", "wait", "pod", "--all", "--for=condition=Ready", "--timeout=300s")
-	if err == nil {
-		c.say("system pods Ready, CoreDNS among them")
+	if err := c.rolledOut(ctx); err != nil {
+		return err
 	}
-	return err
+	c.say("system pods Ready, CoreDNS among them")
+	return nil
+}
+
+// rolledOut waits until every DaemonSet and Deployment of the system runs as it is written. Pods are not waited for one by one: those
+// that a change of values replaces go meanwhile.
+func (c *cluster) rolledOut(ctx context.Context) error {
+	names, err := c.kubectl(ctx, "-n", "kube-system", "get", "daemonset,deployment", "-o", "name")
+	if err != nil {
+		return err
+	}
+	for _, name := range strings.Fields(names) {
+		if _, err := c.kubectl(ctx, "-n", "kube-system", "rollout", "status", name, "--timeout=300s"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // installCilium installs Cilium's own chart, out of its module.
