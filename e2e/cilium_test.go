@@ -11,9 +11,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	apitypes "k8s.io/apimachinery/pkg/types"
 
 	"github.com/holdfast-cni/holdfast/chaining"
 	"github.com/holdfast-cni/holdfast/configmap"
@@ -104,25 +105,7 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, ContinueOnFailure, 
 
 	It("C4: the socket LB finding says what the agent says", Label(smoke), func(ctx SpecContext) {
 		installed(ctx)
-		coverage := func() string {
-			pods, err := agents(ctx, l)
-			if err != nil {
-				return err.Error()
-			}
-			for _, pod := range pods {
-				out, err := l.Exec(ctx, ciliums, pod.Name, "cilium-dbg", "status", "--verbose")
-				if err != nil {
-					return err.Error()
-				}
-				for line := range strings.Lines(out) {
-					if _, value, found := strings.Cut(line, "Socket LB Coverage:"); found {
-						return strings.TrimSpace(value)
-					}
-				}
-			}
-			return ""
-		}
-		Eventually(coverage).WithContext(ctx).Should(Equal("Hostns-only"))
+		Eventually(socketLB).WithContext(ctx).WithArguments(l).Should(Equal("Hostns-only"))
 		Expect(findings(ctx, l)).NotTo(ContainElement(HaveField("ID", configmap.SocketLBInPods)))
 
 		By("turning it on in pods, the way a person would: the setting, then the agents")
@@ -130,13 +113,69 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, ContinueOnFailure, 
 		Eventually(findings).WithContext(ctx).WithArguments(l).Should(ContainElement(HaveField("ID", configmap.SocketLBInPods)))
 		Eventually(findings).WithContext(ctx).WithArguments(l).Should(ContainElement(HaveField("ID", configmap.AgentOutdated)))
 		restartAgents(ctx, l, len(nodes))
-		Eventually(coverage).WithContext(ctx).Should(Equal("Full"))
+		Eventually(socketLB).WithContext(ctx).WithArguments(l).Should(Equal("Full"))
 		Eventually(findings).WithContext(ctx).WithArguments(l).ShouldNot(ContainElement(HaveField("ID", configmap.AgentOutdated)))
 
 		setHostOnly(ctx, l, "true")
 		restartAgents(ctx, l, len(nodes))
 		Eventually(findings).WithContext(ctx).WithArguments(l).Should(BeEmpty())
 	}, SpecTimeout(5*time.Minute))
+
+	It("I1, C4: locks governed pods, whether socket LB rewrites in pods or not, which costs a sidecar its DNS", Label(ci), func(ctx SpecContext) {
+		installed(ctx)
+		sidecar, err := l.LoadSidecar(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		node := nodes[1]
+		seen, err := node.CountPackets(ctx, floodTo)
+		Expect(err).NotTo(HaveOccurred())
+		upgrade(ctx, l, nodes[0].Name, digest, governedPlugin(sidecar))
+		for _, n := range nodes {
+			Eventually(chained).WithContext(ctx).WithArguments(n).Should(ContainSubstring(sidecar[strings.Index(sidecar, "@")+1:]))
+		}
+		becomes(ctx, l, opened, nodes...)
+		Eventually(agentsReady).WithContext(ctx).WithArguments(l).Should(Equal(len(nodes)))
+		servePods(ctx, l, nodes, "talk")
+		governedNamespace(ctx, l)
+		service, err := l.Kube.CoreV1().Services("talk").Get(ctx, "talk", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		byService := fmt.Sprintf("http://%s:8080/", service.Spec.ClusterIP)
+		const dns = "kubernetes.default.svc.cluster.local"
+		locked := func(name string, resolves types.GomegaMatcher) {
+			probe := func(container string, args ...string) error {
+				_, err := l.ExecIn(ctx, governed, name, container, append([]string{"/probe"}, args...)...)
+				return err
+			}
+			Expect(probe("sidecar", "get", served(ctx, l, nodes[0]))).To(Succeed())
+			Expect(probe("sidecar", "dns", dns)).To(resolves)
+			Expect(probe("work", "get", served(ctx, l, nodes[0]))).NotTo(Succeed())
+			Expect(probe("work", "get", byService)).NotTo(Succeed())
+			Expect(probe("work", "dns", dns)).NotTo(Succeed())
+			Expect(seen(ctx)).To(BeEmpty(), "a container that floods from its first instruction gets nothing out")
+		}
+		Eventually(socketLB).WithContext(ctx).WithArguments(l).Should(Equal("Hostns-only"))
+		startsGoverned(ctx, l, node, "hosts-only", sidecar)
+		locked("hosts-only", Succeed())
+
+		By("letting Cilium rewrite in pods too")
+		setHostOnly(ctx, l, "false")
+		restartAgents(ctx, l, len(nodes))
+		Eventually(socketLB).WithContext(ctx).WithArguments(l).Should(Equal("Full"))
+		becomes(ctx, l, opened, nodes...)
+		startsGoverned(ctx, l, node, "in-pods", sidecar)
+		locked("in-pods", Not(Succeed()))
+		locked("hosts-only", Not(Succeed()))
+
+		setHostOnly(ctx, l, "true")
+		restartAgents(ctx, l, len(nodes))
+		Eventually(socketLB).WithContext(ctx).WithArguments(l).Should(Equal("Hostns-only"))
+		becomes(ctx, l, opened, nodes...)
+		locked("in-pods", Succeed())
+		Expect(l.Kube.CoreV1().Namespaces().Delete(ctx, governed, metav1.DeleteOptions{})).To(Succeed())
+		goes(ctx, l, governed, "hosts-only")
+		goes(ctx, l, governed, "in-pods")
+		upgrade(ctx, l, nodes[0].Name, digest, nil)
+		becomes(ctx, l, opened, nodes...)
+	}, SpecTimeout(10*time.Minute))
 
 	It("C6: a changed plugin.json reaches the chain that the runtime has loaded at once with fast sync", Label(smoke), func(ctx SpecContext) {
 		installed(ctx)
@@ -252,6 +291,28 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, ContinueOnFailure, 
 	}, SpecTimeout(6*time.Minute))
 })
 
+// socketLB is where every agent says that it rewrites service addresses.
+func socketLB(ctx context.Context, l *lab.Lab) (string, error) {
+	pods, err := agents(ctx, l)
+	if err != nil {
+		return "", err
+	}
+	said := ""
+	for i, pod := range pods {
+		out, err := l.Exec(ctx, ciliums, pod.Name, "cilium-dbg", "status", "--verbose")
+		if err != nil {
+			return "", err
+		}
+		_, value, _ := strings.Cut(out, "Socket LB Coverage:")
+		value, _, _ = strings.Cut(value, "\n")
+		if value = strings.TrimSpace(value); i > 0 && value != said {
+			return "", fmt.Errorf("agents differ: %q and %q", said, value)
+		}
+		said = value
+	}
+	return said, nil
+}
+
 // changeReaches sets another resolver and returns how long the chain that the runtime has loaded takes to follow on every node.
 func changeReaches(ctx context.Context, l *lab.Lab, nodes []*lab.Node, resolver string) time.Duration {
 	GinkgoHelper()
@@ -259,7 +320,7 @@ func changeReaches(ctx context.Context, l *lab.Lab, nodes []*lab.Node, resolver 
 	patch, err := json.Marshal(map[string]any{"data": map[string]string{watcher.PluginKey: plugin}})
 	Expect(err).NotTo(HaveOccurred())
 	began := time.Now()
-	_, err = l.Kube.CoreV1().ConfigMaps(ours).Patch(ctx, watcher.ConfigName("holdfast"), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "helm"})
+	_, err = l.Kube.CoreV1().ConfigMaps(ours).Patch(ctx, watcher.ConfigName("holdfast"), apitypes.MergePatchType, patch, metav1.PatchOptions{FieldManager: "helm"})
 	Expect(err).NotTo(HaveOccurred())
 	for _, node := range nodes {
 		Eventually(chained).WithContext(ctx).WithArguments(node).Should(ContainSubstring(resolver))

@@ -68,8 +68,7 @@ var _ = describe("Cilium with its defaults", Ordered, ContinueOnFailure, func() 
 	}, SpecTimeout(8*time.Minute))
 
 	It("C7: opens once the named fix is applied", Label(full), func(ctx SpecContext) {
-		// While the chart's change replaces the agent, its old pod may go while it is waited for.
-		Eventually(func() error { return l.Network(ctx, "cilium-kubeproxy") }).WithContext(ctx).Should(Succeed())
+		Expect(l.Network(ctx, "cilium-kubeproxy")).To(Succeed())
 		restartAgents(ctx, l, len(nodes))
 		becomes(ctx, l, opened, nodes...)
 		startsPod(ctx, l, nodes[0], "fixed")

@@ -45,7 +45,7 @@ var _ = describe("governed pods", Ordered, ContinueOnFailure, func() {
 		Expect(err).NotTo(HaveOccurred())
 		seen, err = node.CountPackets(ctx, floodTo)
 		Expect(err).NotTo(HaveOccurred())
-		install(ctx, l, nodes[0].Name, digest, governing(sidecar, nil))
+		install(ctx, l, nodes[0].Name, digest, generic(governedPlugin(sidecar)))
 		register(ctx, l, nodes...)
 		becomes(ctx, l, opened, nodes...)
 		Eventually(agentsReady).WithContext(ctx).WithArguments(l).Should(Equal(len(nodes)))
@@ -58,22 +58,11 @@ var _ = describe("governed pods", Ordered, ContinueOnFailure, func() {
 		_, err := l.ExecIn(ctx, governed, pod, container, "/probe", "get", address)
 		return err
 	}
-	served := func(ctx context.Context) string {
-		pod, err := l.Kube.CoreV1().Pods("talk").Get(ctx, "pod-"+nodes[0].Name, metav1.GetOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		return "http://" + pod.Status.PodIP + ":8080/"
-	}
-	start := func(ctx context.Context, name string) {
-		GinkgoHelper()
-		_, err := l.Kube.CoreV1().Pods(governed).Create(ctx, governedPod(name, node.Name, sidecar), metav1.CreateOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(podReady).WithContext(ctx).WithArguments(l, governed, name).Should(BeTrue())
-	}
 
 	It("I1, N8, N13: run locked from their first packet; the sidecar alone gets out", Label(smoke), func(ctx SpecContext) {
-		start(ctx, "first")
-		Expect(reach(ctx, "first", "sidecar", served(ctx))).To(Succeed())
-		Expect(reach(ctx, "first", "work", served(ctx))).NotTo(Succeed())
+		startsGoverned(ctx, l, node, "first", sidecar)
+		Expect(reach(ctx, "first", "sidecar", served(ctx, l, nodes[0]))).To(Succeed())
+		Expect(reach(ctx, "first", "work", served(ctx, l, nodes[0]))).NotTo(Succeed())
 		out, err := l.ExecIn(ctx, governed, "first", "sidecar", "/probe", "dns", "kubernetes.default.svc.cluster.local")
 		Expect(err).NotTo(HaveOccurred(), out)
 		_, err = l.ExecIn(ctx, governed, "first", "work", "/probe", "dns", "kubernetes.default.svc.cluster.local")
@@ -109,16 +98,16 @@ var _ = describe("governed pods", Ordered, ContinueOnFailure, func() {
 	}, SpecTimeout(5*time.Minute))
 
 	It("N14: are cut off at once on demand, with the reason", Label(smoke), func(ctx SpecContext) {
-		start(ctx, "demanded")
-		Expect(reach(ctx, "demanded", "sidecar", served(ctx))).To(Succeed())
+		startsGoverned(ctx, l, node, "demanded", sidecar)
+		Expect(reach(ctx, "demanded", "sidecar", served(ctx, l, nodes[0]))).To(Succeed())
 		_, err := l.Kube.CoreV1().Pods(governed).Patch(ctx, "demanded", types.MergePatchType, []byte(`{"metadata":{"annotations":{"holdfast.dev/cut":"a person says so"}}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(annotation).WithContext(ctx).WithArguments(l, governed, "demanded", "holdfast.dev/cut-off").Should(ContainSubstring("a person says so"))
-		Expect(reach(ctx, "demanded", "sidecar", served(ctx))).NotTo(Succeed())
+		Expect(reach(ctx, "demanded", "sidecar", served(ctx, l, nodes[0]))).NotTo(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
 	It("N12, N13: outlive an agent that is away for 60 s, and are cut off for good after 100 s; others start meanwhile (I2)", Label(ci), func(ctx SpecContext) {
-		start(ctx, "waits")
+		startsGoverned(ctx, l, node, "waits", sidecar)
 		away := func(d time.Duration) {
 			release, err := l.HoldPods(ctx, ours, agent)
 			Expect(err).NotTo(HaveOccurred())
@@ -135,9 +124,9 @@ var _ = describe("governed pods", Ordered, ContinueOnFailure, func() {
 			goes(ctx, l, governed, "refused")
 		}
 		away(50 * time.Second) // with the time that pods take to come and go, under 90 s
-		Expect(reach(ctx, "waits", "sidecar", served(ctx))).To(Succeed())
+		Expect(reach(ctx, "waits", "sidecar", served(ctx, l, nodes[0]))).To(Succeed())
 		away(100 * time.Second)
-		Expect(reach(ctx, "waits", "sidecar", served(ctx))).NotTo(Succeed())
+		Expect(reach(ctx, "waits", "sidecar", served(ctx, l, nodes[0]))).NotTo(Succeed())
 		Eventually(annotation).WithContext(ctx).WithArguments(l, governed, "waits", "holdfast.dev/cut-off").Should(HavePrefix("Expired"))
 		Expect(seen(ctx)).To(BeEmpty())
 	}, SpecTimeout(12*time.Minute))
@@ -169,7 +158,7 @@ var _ = describe("governed pods", Ordered, ContinueOnFailure, func() {
 	}, SpecTimeout(5*time.Minute))
 
 	It("N19: live through an upgrade of the agent, and a crashing new agent stops the roll-out", Label(full), func(ctx SpecContext) {
-		start(ctx, "upgraded")
+		startsGoverned(ctx, l, node, "upgraded", sidecar)
 		patch := func(text string) {
 			_, err := l.Kube.AppsV1().DaemonSets(ours).Patch(ctx, agent, types.StrategicMergePatchType, []byte(text), metav1.PatchOptions{})
 			Expect(err).NotTo(HaveOccurred())
@@ -180,7 +169,7 @@ var _ = describe("governed pods", Ordered, ContinueOnFailure, func() {
 		}
 		patch(`{"spec":{"template":{"metadata":{"annotations":{"e2e":"upgraded"}}}}}`)
 		Eventually(rolled).WithContext(ctx).Should(BeTrue())
-		Expect(reach(ctx, "upgraded", "sidecar", served(ctx))).To(Succeed())
+		Expect(reach(ctx, "upgraded", "sidecar", served(ctx, l, nodes[0]))).To(Succeed())
 		Expect(annotation(ctx, l, governed, "upgraded", "holdfast.dev/cut-off")).To(BeEmpty())
 
 		By("rolling out one that crashes")
@@ -270,17 +259,28 @@ func namespaceOf(name string) string {
 	return "default"
 }
 
-// governing are the chart's values for a cluster that governs a namespace.
-func governing(sidecar string, more map[string]any) map[string]any {
+// governedPlugin are the chart's values for a cluster that governs a namespace.
+func governedPlugin(sidecar string) map[string]any {
 	_, digest, _ := strings.Cut(sidecar, "@")
-	values := generic(map[string]any{"plugin": map[string]any{
+	return map[string]any{"plugin": map[string]any{
 		"resolvers": []any{"10.96.0.10"}, "governedNamespaces": []any{governed}, "allowPrivate": []any{"10.244.0.0/16"},
 		"sidecar": map[string]any{"images": []any{digest}},
-	}})
-	for key, value := range more {
-		values[key] = value
-	}
-	return values
+	}}
+}
+
+// served is an address that servePods serves on a node.
+func served(ctx context.Context, l *lab.Lab, node *lab.Node) string {
+	GinkgoHelper()
+	pod, err := l.Kube.CoreV1().Pods("talk").Get(ctx, "pod-"+node.Name, metav1.GetOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	return "http://" + pod.Status.PodIP + ":8080/"
+}
+
+func startsGoverned(ctx context.Context, l *lab.Lab, node *lab.Node, name, sidecar string) {
+	GinkgoHelper()
+	_, err := l.Kube.CoreV1().Pods(governed).Create(ctx, governedPod(name, node.Name, sidecar), metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(podReady).WithContext(ctx).WithArguments(l, governed, name).Should(BeTrue())
 }
 
 func governedNamespace(ctx context.Context, l *lab.Lab) {
