@@ -140,16 +140,16 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, ContinueOnFailure, 
 		Expect(err).NotTo(HaveOccurred())
 		byService := fmt.Sprintf("http://%s:8080/", service.Spec.ClusterIP)
 		const dns = "kubernetes.default.svc.cluster.local"
-		locked := func(name string, resolves types.GomegaMatcher) {
-			probe := func(container string, args ...string) error {
-				_, err := l.ExecIn(ctx, governed, name, container, append([]string{"/probe"}, args...)...)
-				return err
-			}
-			Expect(probe("sidecar", "get", served(ctx, l, nodes[0]))).To(Succeed())
-			Expect(probe("sidecar", "dns", dns)).To(resolves)
-			Expect(probe("work", "get", served(ctx, l, nodes[0]))).NotTo(Succeed())
-			Expect(probe("work", "get", byService)).NotTo(Succeed())
-			Expect(probe("work", "dns", dns)).NotTo(Succeed())
+		probe := func(pod, container string, args ...string) error {
+			_, err := l.ExecIn(ctx, governed, pod, container, append([]string{"/probe"}, args...)...)
+			return err
+		}
+		locked := func(pod string, resolves types.GomegaMatcher) {
+			Expect(probe(pod, "sidecar", "get", served(ctx, l, nodes[0]))).To(Succeed())
+			Expect(probe(pod, "sidecar", "dns", dns)).To(resolves)
+			Expect(probe(pod, "work", "get", served(ctx, l, nodes[0]))).NotTo(Succeed())
+			Expect(probe(pod, "work", "get", byService)).NotTo(Succeed())
+			Expect(probe(pod, "work", "dns", dns)).NotTo(Succeed())
 			Expect(seen(ctx)).To(BeEmpty(), "a container that floods from its first instruction gets nothing out")
 		}
 		Eventually(socketLB).WithContext(ctx).WithArguments(l).Should(Equal("Hostns-only"))
@@ -169,6 +169,8 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, ContinueOnFailure, 
 		restartAgents(ctx, l, len(nodes))
 		Eventually(socketLB).WithContext(ctx).WithArguments(l).Should(Equal("Hostns-only"))
 		becomes(ctx, l, opened, nodes...)
+		// An agent is Ready before it has given each pod's link its program again.
+		Eventually(probe).WithArguments("in-pods", "sidecar", "dns", dns).WithContext(ctx).Should(Succeed())
 		locked("in-pods", Succeed())
 		Expect(l.Kube.CoreV1().Namespaces().Delete(ctx, governed, metav1.DeleteOptions{})).To(Succeed())
 		goes(ctx, l, governed, "hosts-only")

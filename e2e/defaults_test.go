@@ -67,7 +67,7 @@ var _ = describe("Cilium with its defaults", Ordered, ContinueOnFailure, func() 
 		Expect(chained(ctx, nodes[0])).To(HavePrefix("OK"), "pods that are not governed start as before (I2)")
 	}, SpecTimeout(8*time.Minute))
 
-	It("C7: opens once the named fix is applied", Label(full), func(ctx SpecContext) {
+	It("C7: opens once the named fix is applied", Label(ci), func(ctx SpecContext) {
 		Expect(l.Network(ctx, "cilium-kubeproxy")).To(Succeed())
 		restartAgents(ctx, l, len(nodes))
 		becomes(ctx, l, opened, nodes...)
