@@ -81,7 +81,7 @@ func (s Server) answer(ctx context.Context, conn net.Conn) (err error) {
 	if !ok {
 		return fmt.Errorf("%w: not a unix socket", ErrPeer)
 	}
-	if err := checkPeer(peer); err != nil {
+	if err := checkPeerOf(peer); err != nil {
 		return err
 	}
 	if err := conn.SetDeadline(time.Now().Add(readFor)); err != nil {

@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -17,7 +18,8 @@ const (
 	// Timeout bounds Adopt as a whole, whatever the other end does.
 	Timeout = 10 * time.Second
 
-	maxRequest = 1 << 20 // a record is about 17 kB, and grows with the ranges of plugin.json
+	usual      = 16 << 10 // a record is about 8 kB, and grows with the ranges of plugin.json
+	maxRequest = 1 << 20
 	maxReply   = 16 << 10
 )
 
@@ -44,7 +46,7 @@ func sendEncoded(w io.Writer, body []byte, limit int) error {
 	return err
 }
 
-// receive reads a message. What a length merely claims is not allocated.
+// receive reads a message. What a length merely claims beyond what is usual is not allocated.
 func receive(r io.Reader, message any, limit int) error {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -54,14 +56,14 @@ func receive(r io.Reader, message any, limit int) error {
 	if int64(length) > int64(limit) {
 		return fmt.Errorf("%w: of %d bytes, more than %d", errMessage, length, limit)
 	}
-	body, err := io.ReadAll(io.LimitReader(r, int64(length)))
-	if err != nil {
+	var body bytes.Buffer
+	body.Grow(min(int(length), usual) + bytes.MinRead)
+	if _, err := io.CopyN(&body, r, int64(length)); errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	} else if err != nil {
 		return err
 	}
-	if len(body) < int(length) {
-		return io.ErrUnexpectedEOF
-	}
-	if err := json.Unmarshal(body, message); err != nil {
+	if err := json.Unmarshal(body.Bytes(), message); err != nil {
 		return fmt.Errorf("%w: %w", errMessage, err)
 	}
 	return nil

@@ -18,16 +18,24 @@ func aRequest() Request {
 }
 
 func TestRequestSurvivesTheWire(t *testing.T) {
-	var wire bytes.Buffer
-	if err := send(&wire, aRequest(), maxRequest); err != nil {
-		t.Fatal(err)
-	}
-	got, err := receiveRequest(&wire)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(aRequest(), got); diff != "" {
-		t.Error(diff)
+	for _, path := range []string{"/run/netns/x", "/a \"b\"\\\n<&>\u2028ä"} {
+		want := aRequest()
+		want.NetNS = path
+		encoded, err := want.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wire bytes.Buffer
+		if err := sendEncoded(&wire, encoded.data, maxRequest); err != nil {
+			t.Fatal(err)
+		}
+		got, err := receiveRequest(&wire)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
 	}
 }
 
