@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/types"
 
 	"github.com/holdfast-cni/holdfast/agent/adopt"
 	"github.com/holdfast-cni/holdfast/lock"
@@ -35,7 +36,7 @@ func (p Plugin) add(ctx context.Context, args *skel.CmdArgs) ([]byte, error) {
 
 // govern locks the pod's network and has the agent adopt it. From the moment that the lock is on until the agent has added the lease,
 // and after any error, nothing passes but loopback.
-func (p Plugin) govern(ctx context.Context, args *skel.CmdArgs, whose pass.Pod) error {
+func (p Plugin) govern(ctx context.Context, args *skel.CmdArgs, whose pass.Pod) *types.Error {
 	switch {
 	case whose.Namespace == "" || whose.Name == "" || whose.UID == "":
 		return errIdentity("K8S_POD_NAMESPACE, K8S_POD_NAME and K8S_POD_UID in CNI_ARGS")
@@ -50,13 +51,13 @@ func (p Plugin) govern(ctx context.Context, args *skel.CmdArgs, whose pass.Pod) 
 	if err != nil {
 		return errNetns(whose, err)
 	}
-	request, err := p.lock(netns, rules, args.ContainerID, whose)
+	request, failed := p.lock(netns, rules, args.ContainerID, whose)
 	// Now, and not at the end: once the agent has changed anything, the kernel lets nobody close a netfilter socket of the namespace
 	// before an RCU grace period is over, which takes milliseconds (nf_tables_api.c: nft_rcv_nl_event). Nothing was written that
 	// closing could lose.
 	_ = netns.Close()
-	if err != nil {
-		return err
+	if failed != nil {
+		return failed
 	}
 	if err := request.Adopt(ctx, p.Socket); err != nil {
 		return errAdopt(whose, err)
@@ -65,7 +66,7 @@ func (p Plugin) govern(ctx context.Context, args *skel.CmdArgs, whose pass.Pod) 
 }
 
 // lock puts the lock on and keeps what the kernel then held.
-func (p Plugin) lock(netns *lock.Namespace, rules lock.Rules, containerID string, whose pass.Pod) (adopt.Encoded, error) {
+func (p Plugin) lock(netns *lock.Namespace, rules lock.Rules, containerID string, whose pass.Pod) (adopt.Encoded, *types.Error) {
 	boot, err := adopt.Boot()
 	if err != nil {
 		return adopt.Encoded{}, errState(whose, err)
@@ -100,7 +101,7 @@ func (p Plugin) lock(netns *lock.Namespace, rules lock.Rules, containerID string
 // again is ADD of a namespace that is locked. A runtime that repeats the ADD of a sandbox may have its answer if everything is as this
 // sandbox's first ADD left it; whether the lease may still be had is then for the agent to say. Whatever else is there, the plugin
 // didn't finish, or somebody else's table: that pod stays closed, and the runtime makes a new sandbox.
-func (p Plugin) again(netns *lock.Namespace, rules lock.Rules, containerID string, whose pass.Pod) (adopt.Encoded, error) {
+func (p Plugin) again(netns *lock.Namespace, rules lock.Rules, containerID string, whose pass.Pod) (adopt.Encoded, *types.Error) {
 	r, err := p.States.Read(containerID)
 	if err != nil {
 		return adopt.Encoded{}, errAgain(whose, err)

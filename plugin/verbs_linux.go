@@ -31,19 +31,7 @@ func New() Plugin {
 // Main is called once by a runtime, through environment and standard input, and returns the exit code. On standard output is either
 // a result or an error with its code and fix, never both. read is what was read of standard input before.
 func (p Plugin) Main(read []byte) int {
-	if len(read) > 0 {
-		if err := putBack(read); err != nil {
-			p.log(err)
-		}
-	}
-	var result []byte
-	err := skel.PluginMainFuncsWithError(skel.CNIFuncs{
-		Add:    func(args *skel.CmdArgs) (err error) { result, err = p.add(context.Background(), args); return err },
-		Del:    func(args *skel.CmdArgs) error { p.forget(args.ContainerID); return nil },
-		Check:  p.check,
-		GC:     func(args *skel.CmdArgs) error { p.collect(args.StdinData); return nil },
-		Status: p.status,
-	}, version.PluginSupports(pass.Versions()...), about+"enforcement behind a cluster's own network plugin")
+	result, err := p.call(read)
 	switch command := os.Getenv("CNI_COMMAND"); {
 	case err == nil:
 		if _, writeErr := os.Stdout.Write(result); writeErr != nil {
@@ -64,6 +52,32 @@ func (p Plugin) Main(read []byte) int {
 		p.log(printErr)
 	}
 	return 1
+}
+
+// call is one verb. It doesn't take skel to understand a plain ADD, and skel takes its time: it reads all anew, and more than once.
+func (p Plugin) call(read []byte) (result []byte, err *types.Error) {
+	if r, plain := pass.Plain(os.Getenv, read); plain {
+		args := skel.CmdArgs{
+			ContainerID: os.Getenv("CNI_CONTAINERID"), Netns: os.Getenv("CNI_NETNS"), Args: os.Getenv("CNI_ARGS"), StdinData: read,
+		}
+		if whose := pass.PodOf(args.Args); r.Governs(whose) {
+			err = p.govern(context.Background(), &args, whose)
+		}
+		return r.Same(), err
+	}
+	if len(read) > 0 {
+		if err := putBack(read); err != nil {
+			p.log(err)
+		}
+	}
+	err = skel.PluginMainFuncsWithError(skel.CNIFuncs{
+		Add:    func(args *skel.CmdArgs) (err error) { result, err = p.add(context.Background(), args); return err },
+		Del:    func(args *skel.CmdArgs) error { p.forget(args.ContainerID); return nil },
+		Check:  p.check,
+		GC:     func(args *skel.CmdArgs) error { p.collect(args.StdinData); return nil },
+		Status: p.status,
+	}, version.PluginSupports(pass.Versions()...), about+"enforcement behind a cluster's own network plugin")
+	return result, err
 }
 
 // putBack has skel read again what was read. What it can't be given it finds missing, and fails.

@@ -5,18 +5,25 @@ import "slices"
 // Through returns what ADD prints for a pod that is not governed and whose result needs no conversion. For everything else, errors
 // included, it reports false: the whole plugin is to answer.
 func Through(getenv func(string) string, stdin []byte) (result []byte, passed bool) {
-	if !Called(getenv) {
-		return nil, false
-	}
-	r, err := Parse(stdin)
-	if err != nil || r.Name == "" || !slices.Contains(Versions(), r.CNIVersion) || !r.HasResult() || r.Governs(PodOf(getenv("CNI_ARGS"))) {
-		return nil, false
-	}
-	version, err := r.ResultVersion()
-	if err != nil || version != "" && version != r.CNIVersion {
+	r, plain := Plain(getenv, stdin)
+	if !plain || r.Governs(PodOf(getenv("CNI_ARGS"))) {
 		return nil, false
 	}
 	return r.Same(), true
+}
+
+// Plain reads an ADD whose result needs no conversion, of which a library for plugins would have nothing to say. Of anything else it
+// reports false.
+func Plain(getenv func(string) string, stdin []byte) (r Request, plain bool) {
+	if !Called(getenv) {
+		return Request{}, false
+	}
+	r, err := Parse(stdin)
+	if err != nil || r.Name == "" || !slices.Contains(Versions(), r.CNIVersion) || !r.HasResult() {
+		return Request{}, false
+	}
+	version, err := r.ResultVersion()
+	return r, err == nil && (version == "" || version == r.CNIVersion)
 }
 
 // Called reports whether the environment is that of an ADD.
