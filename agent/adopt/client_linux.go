@@ -34,7 +34,7 @@ func (e Encoded) Adopt(ctx context.Context, socket string) error {
 		return err
 	}
 	// The answer counts, not whether the question could be sent whole: a server may refuse before it has read it.
-	sendErr := sendEncoded(c, e.data, maxRequest)
+	sendErr := send(c, e.data, maxRequest)
 	answer := receiveReply(c)
 	if errors.Is(answer, ErrUnreachable) {
 		return errors.Join(answer, sendErr)

@@ -90,7 +90,7 @@ func (s Server) answer(ctx context.Context, conn net.Conn) (err error) {
 	request, err := receiveRequest(conn)
 	if err != nil {
 		refused := &Refusal{Code: "BadRequest", Says: "the agent can't read the plugin's request", Fix: "install holdfast-cni and agent of one release"}
-		return errors.Join(err, conn.SetDeadline(time.Now().Add(readFor)), send(conn, reply{Refusal: refused}, maxReply))
+		return errors.Join(err, conn.SetDeadline(time.Now().Add(readFor)), sendReply(conn, reply{Refusal: refused}))
 	}
 	ctx, cancel := context.WithTimeout(ctx, handleFor)
 	defer cancel()
@@ -98,7 +98,7 @@ func (s Server) answer(ctx context.Context, conn net.Conn) (err error) {
 	if err := conn.SetDeadline(time.Now().Add(readFor)); err != nil {
 		return err
 	}
-	if err := send(conn, answer, maxReply); err != nil {
+	if err := sendReply(conn, answer); err != nil {
 		return fmt.Errorf("answer for pod %s/%s: %w", request.Namespace, request.Name, err)
 	}
 	return nil

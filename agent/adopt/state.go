@@ -95,11 +95,11 @@ func (s Store) Read(containerID string) (r Request, err error) {
 }
 
 func parseState(data []byte) (r Request, err error) {
-	if err := json.Unmarshal(data, &r); err != nil {
+	if r, err = decode(data); err != nil {
 		return Request{}, fmt.Errorf("%w: %w", ErrState, err)
 	}
-	if err := r.Validate(); err != nil {
-		return Request{}, fmt.Errorf("%w: %w", ErrState, err)
+	if !json.Valid(r.Record) {
+		return Request{}, fmt.Errorf("%w: its record is cut short", ErrState)
 	}
 	return r, nil
 }

@@ -1,7 +1,6 @@
 package adopt
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -151,9 +150,9 @@ func TestFoldersThatAreNotRootsAlone(t *testing.T) {
 
 func marshal(t *testing.T, r Request) []byte {
 	t.Helper()
-	data, err := json.Marshal(r)
+	encoded, err := r.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return data
+	return encoded.data
 }

@@ -30,15 +30,7 @@ type reply struct {
 }
 
 // send writes a message: four bytes of length, big-endian, and that much JSON.
-func send(w io.Writer, message any, limit int) error {
-	body, err := json.Marshal(message)
-	if err != nil {
-		return err
-	}
-	return sendEncoded(w, body, limit)
-}
-
-func sendEncoded(w io.Writer, body []byte, limit int) error {
+func send(w io.Writer, body []byte, limit int) error {
 	if len(body) > limit {
 		return fmt.Errorf("a message of %d bytes is longer than %d", len(body), limit)
 	}
@@ -46,49 +38,63 @@ func sendEncoded(w io.Writer, body []byte, limit int) error {
 	return err
 }
 
+func sendReply(w io.Writer, r reply) error {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return send(w, body, maxReply)
+}
+
 // receive reads a message. What a length merely claims beyond what is usual is not allocated.
-func receive(r io.Reader, message any, limit int) error {
+func receive(r io.Reader, limit int) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return err
+		return nil, err
 	}
 	length := binary.BigEndian.Uint32(head[:])
 	if int64(length) > int64(limit) {
-		return fmt.Errorf("%w: of %d bytes, more than %d", errMessage, length, limit)
+		return nil, fmt.Errorf("%w: of %d bytes, more than %d", errMessage, length, limit)
 	}
 	var body bytes.Buffer
 	body.Grow(min(int(length), usual) + bytes.MinRead)
 	if _, err := io.CopyN(&body, r, int64(length)); errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
+		return nil, io.ErrUnexpectedEOF
 	} else if err != nil {
-		return err
+		return nil, err
 	}
-	if err := json.Unmarshal(body.Bytes(), message); err != nil {
-		return fmt.Errorf("%w: %w", errMessage, err)
-	}
-	return nil
+	return body.Bytes(), nil
 }
 
 // errMessage means that what was sent isn't a message; it is told apart from a connection that failed.
 var errMessage = errors.New("not a message")
 
 func receiveRequest(r io.Reader) (Request, error) {
-	var request Request
-	if err := receive(r, &request, maxRequest); err != nil {
+	body, err := receive(r, maxRequest)
+	if err != nil {
 		return Request{}, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
-	return request, request.Validate()
+	request, err := decode(body)
+	if err != nil {
+		return Request{}, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	return request, nil
 }
 
 // receiveReply returns nil for an ok, a *Refusal, or what kept either from being read.
 func receiveReply(r io.Reader) error {
-	var got reply
-	err := receive(r, &got, maxReply)
+	body, err := receive(r, maxReply)
 	switch {
 	case errors.Is(err, errMessage):
 		return fmt.Errorf("%w: %w", ErrAnswer, err)
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	var got reply
+	if err := json.Unmarshal(body, &got); err != nil {
+		return fmt.Errorf("%w: %w: %w", ErrAnswer, errMessage, err)
+	}
+	switch {
 	case got.OK && got.Refusal == nil:
 		return nil
 	case !got.OK && got.Refusal != nil && got.Refusal.Code != "" && got.Refusal.Says != "":

@@ -2,7 +2,6 @@ package adopt
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -13,7 +12,7 @@ import (
 func aRequest() Request {
 	return Request{
 		Version: Version, ContainerID: "c1", NetNS: "/run/netns/x", Device: 4, Inode: 4026532000, Boot: "b",
-		Namespace: "agents", Name: "p", UID: "u", Rules: strings.Repeat("ab", 32), Record: json.RawMessage(`{"flags":0}`),
+		Namespace: "agents", Name: "p", UID: "u", Rules: strings.Repeat("ab", 32), Record: []byte(`{"flags":0}`),
 	}
 }
 
@@ -26,7 +25,7 @@ func TestRequestSurvivesTheWire(t *testing.T) {
 			t.Fatal(err)
 		}
 		var wire bytes.Buffer
-		if err := sendEncoded(&wire, encoded.data, maxRequest); err != nil {
+		if err := send(&wire, encoded.data, maxRequest); err != nil {
 			t.Fatal(err)
 		}
 		got, err := receiveRequest(&wire)
@@ -51,7 +50,7 @@ func TestRequestsThatAreNone(t *testing.T) {
 		"uid":          func(r *Request) { r.UID = "" },
 		"rules":        func(r *Request) { r.Rules = "" },
 		"record":       func(r *Request) { r.Record = nil },
-		"record: miss": func(r *Request) { r.Record = json.RawMessage("null") },
+		"record: miss": func(r *Request) { r.Record = []byte("null") },
 	}
 	for field, breaks := range tests {
 		r := aRequest()
@@ -106,8 +105,12 @@ func TestRepliesThatAreLies(t *testing.T) {
 }
 
 func FuzzReceive(f *testing.F) {
+	encoded, err := aRequest().Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
 	var wire bytes.Buffer
-	if err := send(&wire, aRequest(), maxRequest); err != nil {
+	if err := send(&wire, encoded.data, maxRequest); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(wire.Bytes())
@@ -126,12 +129,12 @@ func FuzzReceive(f *testing.F) {
 }
 
 func FuzzParseState(f *testing.F) {
-	data, err := json.Marshal(aRequest())
+	encoded, err := aRequest().Encode()
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(data)
-	f.Add(data[:len(data)/2])
+	f.Add(encoded.data)
+	f.Add(encoded.data[:len(encoded.data)/2])
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := parseState(data)
 		if err == nil && r.Validate() != nil || err != nil && !errors.Is(err, ErrState) {
