@@ -22,7 +22,11 @@ type attr struct {
 
 // attributes reads what attrs.bytes writes. It copies nothing.
 func attributes(data []byte) (attrs, error) {
-	out := make(attrs, 0, 8)
+	count := 0
+	for rest, ok := data, true; ok && len(rest) > 0; count++ {
+		_, rest, ok = nextAttribute(rest)
+	}
+	out := make(attrs, 0, count)
 	sorted := true
 	for len(data) > 0 {
 		a, rest, ok := nextAttribute(data)
@@ -55,17 +59,12 @@ func (a attrs) bytes() []byte {
 	for _, one := range a {
 		size += 4 + (len(one.data)+3)&^3
 	}
-	out := make([]byte, 0, size)
+	out := make(list, 0, size)
 	for _, one := range a {
-		out = binary.NativeEndian.AppendUint16(out, uint16(4+len(one.data)))
-		out = binary.NativeEndian.AppendUint16(out, one.kind)
-		out = append(out, one.data...)
-		out = append(out, padding[:-len(one.data)&3]...)
+		out = out.data(one.kind, one.data...)
 	}
 	return out
 }
-
-var padding [3]byte
 
 func (a attrs) get(kind uint16) []byte {
 	for _, one := range a {

@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -11,9 +10,6 @@ import (
 // What is sent is written here as the kernel writes it when it is read, so that the two need only be laid side by side: attributes in
 // the kernel's order, and none with the flag NLA_F_NESTED, which nf_tables neither asks for nor sets. The tests compare it with what
 // github.com/google/nftables writes, which would do for all but the time that it takes.
-
-// register is the one that every expression uses: NFT_REG_1, 16 bytes.
-const register = 1
 
 // The hooks of include/uapi/linux/netfilter.h.
 var hooks = map[string]uint32{
@@ -25,7 +21,7 @@ var hooks = map[string]uint32{
 const (
 	verdictDrop   = 0
 	verdictAccept = 1
-	verdictGoTo   = -4 // NFT_GOTO
+	verdictGoTo   = 1<<32 - 4 // NFT_GOTO, which is -4
 )
 
 var verdicts = map[verdict]uint32{drop: verdictDrop, accept: verdictAccept}
@@ -140,14 +136,16 @@ func newChains(table string, chains []RecordedChain) []message {
 
 func encodedChains(chains []chain) ([]RecordedChain, error) {
 	out := make([]RecordedChain, 0, len(chains))
+	written := make(list, 0, 16<<10) // all expressions, one rule's behind the other's
 	for _, c := range chains {
 		encoded := RecordedChain{Name: c.name, Definition: c.definition().bytes(), Rules: make([]RecordedRule, 0, len(c.rules))}
 		for _, r := range c.rules {
-			expressions, err := r.encoded()
-			if err != nil {
+			begin := len(written)
+			var err error
+			if written, err = written.rule(r); err != nil {
 				return nil, fmt.Errorf("chain %s: %w", c.name, err)
 			}
-			encoded.Rules = append(encoded.Rules, RecordedRule{r.text(), expressions})
+			encoded.Rules = append(encoded.Rules, RecordedRule{r.text(), written[begin:len(written):len(written)]})
 		}
 		out = append(out, encoded)
 	}
@@ -163,122 +161,3 @@ func (c chain) definition() attrs {
 		number(unix.NFTA_CHAIN_POLICY, verdicts[c.policy]), name(unix.NFTA_CHAIN_TYPE, "filter"),
 	}
 }
-
-// encoded is the rule's list of expressions.
-func (r rule) encoded() ([]byte, error) {
-	var out attrs
-	for _, s := range r {
-		encoded := encode(s)
-		if encoded == nil {
-			return nil, fmt.Errorf("rule %q: no netlink form of %T", r.text(), s)
-		}
-		out = append(out, encoded...)
-	}
-	return out.bytes(), nil
-}
-
-func encode(s statement) attrs {
-	switch s := s.(type) {
-	case loopback:
-		if s.out {
-			return meta(unix.NFT_META_OIF, equal(native(1)))
-		}
-		return meta(unix.NFT_META_IIF, equal(native(1)))
-	case owner:
-		key, op := uint32(unix.NFT_META_SKUID), uint32(unix.NFT_CMP_EQ)
-		if s.group {
-			key = unix.NFT_META_SKGID
-		}
-		if s.not {
-			op = unix.NFT_CMP_NEQ
-		}
-		return meta(key, compare(op, native(s.id)))
-	case protocol:
-		return meta(unix.NFT_META_L4PROTO, equal([]byte{byte(s)}))
-	case leased:
-		return meta(unix.NFT_META_NFPROTO, in(s.set))
-	case icmp6:
-		return append(append(meta(unix.NFT_META_NFPROTO, equal(familyIPv6.first)), meta(unix.NFT_META_L4PROTO, equal([]byte{unix.IPPROTO_ICMPV6}))...),
-			payload(unix.NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1), equal([]byte{byte(s)}))
-	case port:
-		return append(meta(unix.NFT_META_L4PROTO, equal([]byte{byte(s.protocol)})),
-			payload(unix.NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2), equal(binary.BigEndian.AppendUint16(nil, s.port)))
-	case ports:
-		return append(meta(unix.NFT_META_L4PROTO, equal([]byte{byte(tcp)})), payload(unix.NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2), in(s.set))
-	case to:
-		if s.v6 {
-			return append(meta(unix.NFT_META_NFPROTO, equal(familyIPv6.first)),
-				payload(unix.NFT_PAYLOAD_NETWORK_HEADER, 24, 16), in(s.set)) // RFC 8200 section 3
-		}
-		return append(meta(unix.NFT_META_NFPROTO, equal(familyIPv4.first)),
-			payload(unix.NFT_PAYLOAD_NETWORK_HEADER, 16, 4), in(s.set)) // RFC 791 section 3.1
-	default:
-		return encodeConnection(s)
-	}
-}
-
-func encodeConnection(s statement) attrs {
-	switch s := s.(type) {
-	case state:
-		return attrs{ct(unix.NFT_CT_STATE), expression("bitwise", number(unix.NFTA_BITWISE_SREG, register), number(unix.NFTA_BITWISE_DREG, register),
-			number(unix.NFTA_BITWISE_LEN, 4), value(unix.NFTA_BITWISE_MASK, native(uint32(s))), value(unix.NFTA_BITWISE_XOR, native(0))),
-			compare(unix.NFT_CMP_NEQ, native(0))}
-	case reply:
-		// IP_CT_DIR_REPLY of include/uapi/linux/netfilter/nf_conntrack_tuple_common.h.
-		return attrs{ct(unix.NFT_CT_DIRECTION), equal([]byte{1})}
-	case mark:
-		return attrs{ct(unix.NFT_CT_MARK), equal(native(uint32(s)))}
-	case setMark:
-		return attrs{
-			expression("immediate", number(unix.NFTA_IMMEDIATE_DREG, register), value(unix.NFTA_IMMEDIATE_DATA, native(uint32(s)))),
-			expression("ct", number(unix.NFTA_CT_SREG, register), number(unix.NFTA_CT_KEY, unix.NFT_CT_MARK)),
-		}
-	case count:
-		return attrs{expression("objref", name(unix.NFTA_OBJREF_IMM_NAME, string(s)), number(unix.NFTA_OBJREF_IMM_TYPE, unix.NFT_OBJECT_COUNTER))}
-	case verdict:
-		return attrs{end(number(unix.NFTA_VERDICT_CODE, verdicts[s]))}
-	case reset:
-		return attrs{expression("reject", number(unix.NFTA_REJECT_TYPE, unix.NFT_REJECT_TCP_RST), attr{unix.NFTA_REJECT_ICMP_CODE, []byte{0}})}
-	case goTo:
-		code := int32(verdictGoTo)
-		return attrs{end(number(unix.NFTA_VERDICT_CODE, uint32(code)), name(unix.NFTA_VERDICT_CHAIN, string(s)))}
-	}
-	return nil
-}
-
-func expression(kind string, data ...attr) attr {
-	return nested(unix.NFTA_LIST_ELEM, name(unix.NFTA_EXPR_NAME, kind), nested(unix.NFTA_EXPR_DATA, data...))
-}
-
-func value(kind uint16, data []byte) attr { return nested(kind, attr{unix.NFTA_DATA_VALUE, data}) }
-
-func meta(key uint32, then attr) attrs {
-	return attrs{expression("meta", number(unix.NFTA_META_KEY, key), number(unix.NFTA_META_DREG, register)), then}
-}
-
-func ct(key uint32) attr {
-	return expression("ct", number(unix.NFTA_CT_DREG, register), number(unix.NFTA_CT_KEY, key))
-}
-
-func payload(base, offset, length uint32) attr {
-	return expression("payload", number(unix.NFTA_PAYLOAD_DREG, register), number(unix.NFTA_PAYLOAD_BASE, base),
-		number(unix.NFTA_PAYLOAD_OFFSET, offset), number(unix.NFTA_PAYLOAD_LEN, length))
-}
-
-func compare(op uint32, data []byte) attr {
-	return expression("cmp", number(unix.NFTA_CMP_SREG, register), number(unix.NFTA_CMP_OP, op), value(unix.NFTA_CMP_DATA, data))
-}
-
-func equal(data []byte) attr { return compare(unix.NFT_CMP_EQ, data) }
-
-func in(set string) attr {
-	return expression("lookup", name(unix.NFTA_LOOKUP_SET, set), number(unix.NFTA_LOOKUP_SREG, register))
-}
-
-// end is a verdict: an immediate in the verdict's register.
-func end(verdict ...attr) attr {
-	return expression("immediate", number(unix.NFTA_IMMEDIATE_DREG, unix.NFT_REG_VERDICT),
-		nested(unix.NFTA_IMMEDIATE_DATA, nested(unix.NFTA_DATA_VERDICT, verdict...)))
-}
-
-func native(value uint32) []byte { return binary.NativeEndian.AppendUint32(nil, value) }

@@ -13,11 +13,11 @@ func FuzzAttributes(f *testing.F) {
 	}
 	for _, c := range rules.chains {
 		for _, r := range c.rules {
-			encoded, err := r.encoded()
+			encoded, err := list(nil).rule(r)
 			if err != nil {
 				f.Fatal(err)
 			}
-			f.Add(encoded)
+			f.Add([]byte(encoded))
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
