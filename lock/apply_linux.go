@@ -53,11 +53,11 @@ func (n *Namespace) create(r Rules, chains []RecordedChain) (echoed []message, e
 // recordOf is what the kernel holds of a table that a transaction made, by its echo.
 func recordOf(echoed []message) (Record, error) {
 	var out Record
-	var sets, chains, rules []attrs
-	elements := map[string][]attrs{}
+	var is attrs
+	elements, rules := map[string][]attrs{}, map[string][]RecordedRule{}
 	for _, m := range echoed {
-		is, err := attributes(m.about)
-		if err != nil {
+		var err error
+		if is, err = appendAttributes(is[:0], m.about); err != nil {
 			return Record{}, err
 		}
 		switch m.kind & 0xff {
@@ -66,16 +66,16 @@ func recordOf(echoed []message) (Record, error) {
 		case unix.NFT_MSG_NEWOBJ:
 			out.Objects = append(out.Objects, objectText(is.text(unix.NFTA_OBJ_NAME), be32(is.get(unix.NFTA_OBJ_TYPE))))
 		case unix.NFT_MSG_NEWSET:
-			sets = append(sets, is)
+			out.Sets = append(out.Sets, setOf(is))
 		case unix.NFT_MSG_NEWSETELEM:
 			set := is.text(unix.NFTA_SET_ELEM_LIST_SET)
 			if elements[set], err = appendElements(elements[set], is); err != nil {
 				return Record{}, err
 			}
 		case unix.NFT_MSG_NEWCHAIN:
-			chains = append(chains, is)
+			out.Chains = append(out.Chains, chainOf(is))
 		case unix.NFT_MSG_NEWRULE:
-			rules = append(rules, is)
+			addRule(rules, is)
 		case unix.NFT_MSG_NEWGEN:
 			out.Generation = be32(is.get(unix.NFTA_GEN_ID))
 		default:
@@ -85,17 +85,15 @@ func recordOf(echoed []message) (Record, error) {
 	if out.Generation == 0 {
 		return Record{}, errors.New("an echo without a generation")
 	}
-	for _, s := range sets {
-		recorded := setOf(s)
-		if recorded.Name != setTicket && recorded.Name != setAlive {
-			for _, e := range elements[recorded.Name] {
-				recorded.Elements = append(recorded.Elements, e.bytes())
+	for i, s := range out.Sets {
+		if s.Name != setTicket && s.Name != setAlive {
+			for _, e := range elements[s.Name] {
+				out.Sets[i].Elements = append(out.Sets[i].Elements, e.bytes())
 			}
 		}
-		out.Sets = append(out.Sets, recorded)
 	}
-	for _, c := range chains {
-		out.Chains = append(out.Chains, chainOf(c, rules))
+	for i, c := range out.Chains {
+		out.Chains[i].Rules = rules[c.Name]
 	}
 	out.sort()
 	return out, nil

@@ -26,7 +26,11 @@ func attributes(data []byte) (attrs, error) {
 	for rest, ok := data, true; ok && len(rest) > 0; count++ {
 		_, rest, ok = nextAttribute(rest)
 	}
-	out := make(attrs, 0, count)
+	return appendAttributes(make(attrs, 0, count), data)
+}
+
+// appendAttributes is attributes into out, which is empty.
+func appendAttributes(out attrs, data []byte) (attrs, error) {
 	sorted := true
 	for len(data) > 0 {
 		a, rest, ok := nextAttribute(data)

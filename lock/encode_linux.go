@@ -34,7 +34,7 @@ var kindsOfKey = map[string]kindOfKey{kindFamily: {2, 1}, kindAddr4: {7, 4}, kin
 
 // messages make the table and everything in it, the chains as they were encoded. They fail where there is one of its name.
 func (r Rules) messages(chains []RecordedChain) []message {
-	out := []message{newTable(Table, exclusive)}
+	out := append(make([]message, 0, 128), newTable(Table, exclusive))
 	for _, name := range r.counters {
 		out = append(out, newCounter(name))
 	}
@@ -89,15 +89,18 @@ func (s set) definition() attrs {
 
 // encodedElements writes an interval as the kernel's tree keeps it: its first key, and the first key behind it as an end.
 func encodedElements(elements []element) [][]byte {
-	var out [][]byte
+	out := make([][]byte, 0, 2*len(elements))
 	for _, e := range elements {
-		out = append(out, attrs{keyOf(e.first)}.bytes())
+		out = append(out, elementRoom().value(unix.NFTA_SET_ELEM_KEY, e.first...))
 		if e.end != nil {
-			out = append(out, attrs{keyOf(e.end), number(unix.NFTA_SET_ELEM_FLAGS, unix.NFT_SET_ELEM_INTERVAL_END)}.bytes())
+			out = append(out, elementRoom().value(unix.NFTA_SET_ELEM_KEY, e.end...).number(unix.NFTA_SET_ELEM_FLAGS, unix.NFT_SET_ELEM_INTERVAL_END))
 		}
 	}
 	return out
 }
+
+// elementRoom is for an element with an IPv6 address, and its flags.
+func elementRoom() list { return make(list, 0, 32) }
 
 func keyOf(key []byte) attr { return nested(unix.NFTA_SET_ELEM_KEY, attr{unix.NFTA_DATA_VALUE, key}) }
 
@@ -127,8 +130,8 @@ func newChains(table string, chains []RecordedChain) []message {
 	}
 	for _, c := range chains {
 		for _, r := range c.Rules {
-			out = append(out, about(unix.NFT_MSG_NEWRULE, last,
-				name(unix.NFTA_RULE_TABLE, table), name(unix.NFTA_RULE_CHAIN, c.Name), attr{unix.NFTA_RULE_EXPRESSIONS, r.Expressions}))
+			is := make(list, 0, len(r.Expressions)+64).name(unix.NFTA_RULE_TABLE, table).name(unix.NFTA_RULE_CHAIN, c.Name)
+			out = append(out, toNFTables(unix.NFT_MSG_NEWRULE, last, is.data(unix.NFTA_RULE_EXPRESSIONS, r.Expressions...)))
 		}
 	}
 	return out

@@ -158,29 +158,39 @@ func (n *Namespace) readChains() ([]RecordedChain, error) {
 	if err != nil {
 		return nil, fmt.Errorf("chains: %w", err)
 	}
-	rules, err := n.ask(unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP, name(unix.NFTA_RULE_TABLE, Table))
+	answers, err := n.ask(unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP, name(unix.NFTA_RULE_TABLE, Table))
 	if err != nil {
 		return nil, fmt.Errorf("rules: %w", err)
 	}
+	rules := map[string][]RecordedRule{}
+	for _, r := range answers {
+		addRule(rules, r)
+	}
 	var out []RecordedChain
 	for _, c := range chains {
-		if c.text(unix.NFTA_CHAIN_TABLE) == Table {
-			out = append(out, chainOf(c, rules))
+		if c.is(unix.NFTA_CHAIN_TABLE, Table) {
+			recorded := chainOf(c)
+			recorded.Rules = rules[recorded.Name]
+			out = append(out, recorded)
 		}
 	}
 	return out, nil
 }
 
-// chainOf is one chain with those of the rules that are its own.
-func chainOf(c attrs, rules []attrs) RecordedChain {
-	out := RecordedChain{Name: c.text(unix.NFTA_CHAIN_NAME)}
-	out.Definition = c.only(unix.NFTA_CHAIN_HOOK, unix.NFTA_CHAIN_POLICY, unix.NFTA_CHAIN_TYPE, chainFlags).bytes()
-	for _, r := range rules {
-		if r.is(unix.NFTA_RULE_TABLE, Table) && r.is(unix.NFTA_RULE_CHAIN, out.Name) {
-			out.Rules = append(out.Rules, RecordedRule{Expressions: maskCounters(r.get(unix.NFTA_RULE_EXPRESSIONS))})
-		}
+// chainOf is one chain without its rules.
+func chainOf(c attrs) RecordedChain {
+	return RecordedChain{
+		Name:       c.text(unix.NFTA_CHAIN_NAME),
+		Definition: c.only(unix.NFTA_CHAIN_HOOK, unix.NFTA_CHAIN_POLICY, unix.NFTA_CHAIN_TYPE, chainFlags).bytes(),
 	}
-	return out
+}
+
+// addRule puts one of the table's rules behind the others of its chain.
+func addRule(rules map[string][]RecordedRule, r attrs) {
+	if r.is(unix.NFTA_RULE_TABLE, Table) {
+		chain := r.text(unix.NFTA_RULE_CHAIN)
+		rules[chain] = append(rules[chain], RecordedRule{Expressions: maskCounters(r.get(unix.NFTA_RULE_EXPRESSIONS))})
+	}
 }
 
 func (n *Namespace) readSets() ([]RecordedSet, error) {

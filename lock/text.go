@@ -11,6 +11,7 @@ import (
 // packets), and nft -f makes of it the very expressions that Apply sends.
 func (r Rules) Text() string {
 	var b strings.Builder
+	b.Grow(8 << 10)
 	fmt.Fprintf(&b, "table inet %s {\n", Table)
 	for _, s := range r.sets {
 		s.write(&b)
