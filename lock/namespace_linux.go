@@ -30,6 +30,8 @@ type Namespace struct {
 	path string
 	id   ID
 
+	hidden bool // process 1 doesn't show its namespace: from inside it is known whether this is the same
+
 	mu        sync.Mutex
 	file      *os.File
 	netfilter int           // the socket for nf_tables; 0 is none
@@ -53,11 +55,8 @@ func Open(path string) (*Namespace, error) {
 	}
 	n := &Namespace{path: path, file: file}
 	n.id, err = identify(file)
-	hidden := errors.Is(err, errHidden)
-	if hidden {
-		err = inside(file, refuseNeighbour)
-	}
-	if err == nil {
+	n.hidden = errors.Is(err, errHidden)
+	if err == nil || n.hidden {
 		err = n.connect()
 	}
 	if err != nil {
@@ -83,6 +82,11 @@ func (n *Namespace) Close() error {
 func (n *Namespace) connect() error {
 	// One that blocks, since nf_tables has answered before the sending returns.
 	err := inside(n.file, func() error {
+		if n.hidden {
+			if err := refuseNeighbour(); err != nil {
+				return err
+			}
+		}
 		socket, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
 		if err == nil {
 			n.netfilter = socket

@@ -154,7 +154,8 @@ func (c *call) run(ctx context.Context, command, netns string) (*os.ProcessState
 	var out bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader([]byte(c.stdin)), &out, &out
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s of %s: %w: %s", command, c.name, err, &out)
+		// Not wrapped: main takes an exec.ExitError for one that has said why itself.
+		return nil, fmt.Errorf("%s of %s: %v: %s", command, c.name, err, &out)
 	}
 	return cmd.ProcessState, nil
 }
