@@ -3,5 +3,6 @@
 //
 // A machine is fast or slow, busy or idle: the goals are ratios of medians. The measured things take turns, in a new order each
 // round, so that a busy moment falls on all of them alike. Everything happens in mount and network namespaces of the run's own, with
-// the real paths; nothing of the machine is changed.
+// the real paths; nothing of the machine is changed. As on a node, other namespaces
+// filter already (lockedNeighbour).
 package main
