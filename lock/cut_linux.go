@@ -69,10 +69,11 @@ func (n *Namespace) dropLease() error {
 }
 
 func (n *Namespace) linksDown() error {
-	h, err := n.route()
+	h, err := n.handle(unix.NETLINK_ROUTE)
 	if err != nil {
 		return err
 	}
+	defer func() { _ = h.Close() }()
 	all, err := h.LinkList()
 	if err != nil {
 		return err
@@ -95,11 +96,7 @@ func (n *Namespace) flushConnections() error {
 }
 
 func (n *Namespace) stampCut(reason string) error {
-	h, err := n.route()
-	if err != nil {
-		return err
-	}
-	if s, err := readStamp(h); err == nil && s.Cut != "" {
+	if s, err := n.readStamp(); err == nil && s.Cut != "" {
 		return nil
 	}
 	now, err := Now()

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,9 +22,6 @@ const (
 
 	// headers is the size of struct nlmsghdr and of the struct nfgenmsg behind it.
 	headers = unix.SizeofNlMsghdr + 4
-	// room is the most that the kernel puts into one datagram of answers, and what it is content with from then on
-	// (net/netlink/af_netlink.c: netlink_dump).
-	room = 32 << 10
 )
 
 func about(message int, flags uint16, is ...attr) message {
@@ -38,11 +34,7 @@ func toNFTables(kind int, flags uint16, is []byte) message {
 
 // append writes m as struct nlmsghdr, struct nfgenmsg (family, version 0, resource) and attributes.
 func (m message) append(out []byte, family uint8, resource uint16, sequence uint32) []byte {
-	out = binary.NativeEndian.AppendUint32(out, uint32(headers+len(m.about)))
-	out = binary.NativeEndian.AppendUint16(out, m.kind)
-	out = binary.NativeEndian.AppendUint16(out, m.flags|unix.NLM_F_REQUEST)
-	out = binary.NativeEndian.AppendUint32(out, sequence)
-	out = binary.NativeEndian.AppendUint32(out, 0)
+	out = header(out, 4+len(m.about), m.kind, m.flags, sequence)
 	out = binary.BigEndian.AppendUint16(append(out, family, unix.NFNETLINK_V0), resource)
 	return append(out, m.about...) // whole attributes, so padded
 }
@@ -71,7 +63,7 @@ func (n *Namespace) commit(messages []message, echo uint16) (echoed []message, e
 	for _, m := range messages {
 		size += headers + len(m.about)
 	}
-	begin := n.sequences(len(messages) + 2)
+	begin := n.netfilter.sequences(len(messages) + 2)
 	out := message{kind: unix.NFNL_MSG_BATCH_BEGIN, flags: echo}.append(make([]byte, 0, size), unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES, begin)
 	for i, m := range messages {
 		m.flags |= echo
@@ -82,11 +74,15 @@ func (n *Namespace) commit(messages []message, echo uint16) (echoed []message, e
 	}
 	end := begin + 1 + uint32(len(messages))
 	out = message{kind: unix.NFNL_MSG_BATCH_END}.append(out, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES, end)
-	if err := n.send(out); err != nil {
+	if err := n.netfilter.send(out); err != nil {
 		return nil, err
 	}
+	room := acknowledgement
+	if echo != 0 {
+		room = dump
+	}
 	var refused []error
-	err = n.receive(begin, end-1, func(m message, sequence uint32) (bool, error) {
+	err = n.netfilter.receive(room, begin, end-1, func(m message, sequence uint32) (bool, error) {
 		if m.kind != unix.NLMSG_ERROR {
 			echoed = append(echoed, m)
 			return false, nil
@@ -112,12 +108,16 @@ func (n *Namespace) commit(messages []message, echo uint16) (echoed []message, e
 
 // ask sends one request, and returns the answers' attributes.
 func (n *Namespace) ask(kind int, flags uint16, is ...attr) ([]attrs, error) {
-	sequence := n.sequences(1)
-	if err := n.send(about(kind, flags, is...).append(nil, unix.NFPROTO_INET, 0, sequence)); err != nil {
+	sequence := n.netfilter.sequences(1)
+	if err := n.netfilter.send(about(kind, flags, is...).append(nil, unix.NFPROTO_INET, 0, sequence)); err != nil {
 		return nil, err
 	}
+	room := answer
+	if flags&unix.NLM_F_DUMP != 0 {
+		room = dump
+	}
 	var out []attrs
-	err := n.receive(sequence, sequence, func(m message, _ uint32) (bool, error) {
+	err := n.netfilter.receive(room, sequence, sequence, func(m message, _ uint32) (bool, error) {
 		switch {
 		case m.flags&dumpInterrupted != 0:
 			return true, errChanging
@@ -132,87 +132,4 @@ func (n *Namespace) ask(kind int, flags uint16, is ...attr) ([]attrs, error) {
 		return m.flags&unix.NLM_F_MULTI == 0, err
 	})
 	return out, err
-}
-
-// sequences takes n numbers for requests, and returns the first.
-func (n *Namespace) sequences(count int) uint32 {
-	first := n.sequence + 1
-	n.sequence += uint32(count)
-	return first
-}
-
-// errnoOf reads struct nlmsgerr, or the end of a dump, which begins alike.
-func errnoOf(m message) unix.Errno {
-	if len(m.about) < 4 {
-		return 0
-	}
-	return unix.Errno(-int32(binary.NativeEndian.Uint32(m.about)))
-}
-
-func (n *Namespace) send(data []byte) error {
-	for {
-		err := unix.Sendto(n.netfilter, data, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
-		if !errors.Is(err, unix.EINTR) {
-			return wrap("send to nf_tables", err)
-		}
-	}
-}
-
-// receive calls each with the answers to the requests of these numbers, until it says that it has all or fails. What is given to it
-// may be kept.
-func (n *Namespace) receive(from, to uint32, each func(m message, sequence uint32) (all bool, err error)) error {
-	var buffer []byte
-	for {
-		if len(buffer) < room {
-			buffer = make([]byte, 2*room)
-		}
-		length, err := n.receiveSome(buffer)
-		if err != nil {
-			return fmt.Errorf("receive from nf_tables: %w", err)
-		}
-		data := buffer[:length]
-		buffer = buffer[(length+7)&^7:]
-		for len(data) >= unix.SizeofNlMsghdr {
-			size := int(binary.NativeEndian.Uint32(data))
-			if size < unix.SizeofNlMsghdr || size > len(data) {
-				return fmt.Errorf("receive from nf_tables: a message of %d bytes, where there are %d", size, len(data))
-			}
-			m := message{binary.NativeEndian.Uint16(data[4:]), binary.NativeEndian.Uint16(data[6:]), data[unix.SizeofNlMsghdr:size:size]}
-			sequence := binary.NativeEndian.Uint32(data[8:])
-			data = data[min(len(data), (size+3)&^3):]
-			// The socket is of no group: what comes is an answer to this Namespace. The echo of elements has the number 0 (seen on Linux 6.18).
-			if sequence-from > to-from && sequence != 0 {
-				continue
-			}
-			if m.kind > unix.NLMSG_OVERRUN {
-				if len(m.about) < 4 {
-					continue
-				}
-				m.about = m.about[4:] // struct nfgenmsg
-			}
-			if all, err := each(m, sequence); all || err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// receiveSome receives one datagram of the kernel's.
-func (n *Namespace) receiveSome(buffer []byte) (int, error) {
-	for {
-		length, sender, err := unix.Recvfrom(n.netfilter, buffer, unix.MSG_TRUNC)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.EAGAIN):
-			return 0, os.ErrDeadlineExceeded
-		case err != nil:
-			return 0, err
-		case length > len(buffer):
-			return 0, fmt.Errorf("a datagram of %d bytes, of which %d were read", length, len(buffer))
-		default:
-			if from, ok := sender.(*unix.SockaddrNetlink); ok && from.Pid == 0 {
-				return length, nil
-			}
-		}
-	}
 }

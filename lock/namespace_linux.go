@@ -6,7 +6,6 @@ import (
 	"os"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	links "github.com/vishvananda/netlink"
@@ -34,12 +33,8 @@ type Namespace struct {
 
 	mu        sync.Mutex
 	file      *os.File
-	netfilter int           // the socket for nf_tables; 0 is none
-	links     *links.Handle // the one for links, opened when it is first used, which a plugin never does
-
-	sequence uint32 // of the last request
-
-	port atomic.Uint32 // the netlink address of netfilter
+	netfilter *socket // for nf_tables; nil after an error
+	route     *socket // for the stamp, opened when it is first used, which a plugin never does
 
 	// commits are the transactions that went through this Namespace; readAt is the generation at which it last read all, when they
 	// were commitsThen.
@@ -78,31 +73,10 @@ func (n *Namespace) Close() error {
 	return errors.Join(n.disconnect(), n.file.Close())
 }
 
-// connect opens the sockets inside the namespace.
-func (n *Namespace) connect() error {
-	// One that blocks, since nf_tables has answered before the sending returns.
-	err := inside(n.file, func() error {
-		if n.hidden {
-			if err := refuseNeighbour(); err != nil {
-				return err
-			}
-		}
-		socket, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
-		if err == nil {
-			n.netfilter = socket
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("open a netfilter socket: %w", err)
-	}
-	limit := unix.NsecToTimeval(deadline.Nanoseconds())
-	return errors.Join(
-		wrap("limit how long a socket waits", errors.Join(
-			unix.SetsockoptTimeval(n.netfilter, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit), unix.SetsockoptTimeval(n.netfilter, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit),
-		)),
-		isInside(n.netfilter, n.id), n.rememberPort(),
-	)
+// connect opens the socket without which nothing is done.
+func (n *Namespace) connect() (err error) {
+	n.netfilter, err = n.dial(unix.NETLINK_NETFILTER)
+	return err
 }
 
 // inside runs f on a thread that is in the namespace meanwhile.
@@ -128,28 +102,7 @@ func inside(namespace *os.File, f func() error) error {
 	return <-done
 }
 
-// route is the socket for links.
-func (n *Namespace) route() (*links.Handle, error) {
-	if n.links != nil {
-		return n.links, nil
-	}
-	var err error
-	n.links, err = n.handle(unix.NETLINK_ROUTE)
-	return n.links, err
-}
-
-// rememberPort keeps the address of the socket: changes that were made through it are this Namespace's own.
-func (n *Namespace) rememberPort() error {
-	if err := unix.Bind(n.netfilter, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return fmt.Errorf("give a socket an address: %w", err)
-	}
-	address, err := unix.Getsockname(n.netfilter)
-	if own, ok := address.(*unix.SockaddrNetlink); ok {
-		n.port.Store(own.Pid)
-	}
-	return wrap("read a socket's address", err)
-}
-
+// handle is a library's, for what is seldom done. The caller closes it.
 func (n *Namespace) handle(family int) (*links.Handle, error) {
 	h, err := links.NewHandleAt(netns.NsHandle(n.file.Fd()), family)
 	if err != nil {
@@ -159,21 +112,15 @@ func (n *Namespace) handle(family int) (*links.Handle, error) {
 }
 
 func (n *Namespace) disconnect() error {
-	var errs []error
-	if n.netfilter != 0 {
-		errs = append(errs, unix.Close(n.netfilter))
-	}
-	if n.links != nil {
-		errs = append(errs, n.links.Close())
-	}
-	n.netfilter, n.links = 0, nil
-	return errors.Join(errs...)
+	err := errors.Join(n.netfilter.close(), n.route.close())
+	n.netfilter, n.route = nil, nil
+	return err
 }
 
 // begin takes the namespace for one operation. end gives it back.
 func (n *Namespace) begin() error {
 	n.mu.Lock()
-	if n.netfilter == 0 {
+	if n.netfilter == nil {
 		if err := n.connect(); err != nil {
 			n.mu.Unlock()
 			return fmt.Errorf("netns %q: %w", n.path, err)

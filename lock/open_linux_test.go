@@ -104,7 +104,7 @@ func TestASocketElsewhereIsRefused(t *testing.T) {
 	if err := isInside(elsewhere, p.ID()); !errors.Is(err, ErrHostNamespace) {
 		t.Errorf("got %v, want ErrHostNamespace", err)
 	}
-	if err := isInside(p.netfilter, p.ID()); err != nil {
+	if err := isInside(p.netfilter.fd, p.ID()); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"encoding/binary"
 	"fmt"
 	"time"
 
@@ -32,12 +33,18 @@ func (n *Namespace) WriteStamp(s Stamp) (err error) {
 	return n.stamp(s)
 }
 
-func (n *Namespace) stamp(s Stamp) error {
-	h, err := n.route()
-	if err != nil {
-		return err
+// stamp sends what `ip link set lo alias` does: struct ifinfomsg, whose third field is the link's number, and the alias
+// (include/uapi/linux/rtnetlink.h, if_link.h). It follows every renewal, which is why no library writes it: that would take longer than
+// the renewal.
+func (n *Namespace) stamp(s Stamp) (err error) {
+	if n.route == nil {
+		if n.route, err = n.dial(unix.NETLINK_ROUTE); err != nil {
+			return err
+		}
 	}
-	return h.LinkSetAlias(&links.GenericLink{LinkAttrs: links.LinkAttrs{Index: loopbackIndex}}, s.String())
+	request := make([]byte, unix.SizeofIfInfomsg)
+	binary.NativeEndian.PutUint32(request[4:], loopbackIndex)
+	return n.route.do(unix.RTM_SETLINK, append(request, attrs{{unix.IFLA_IFALIAS, []byte(s.String())}}.bytes()...))
 }
 
 // ReadStamp reads what WriteStamp wrote. It fails with ErrNotStamped and ErrStamp.
@@ -46,10 +53,15 @@ func (n *Namespace) ReadStamp() (s Stamp, err error) {
 		return Stamp{}, err
 	}
 	defer func() { err = n.end("read the stamp", err) }()
-	h, err := n.route()
+	return n.readStamp()
+}
+
+func (n *Namespace) readStamp() (Stamp, error) {
+	h, err := n.handle(unix.NETLINK_ROUTE)
 	if err != nil {
 		return Stamp{}, err
 	}
+	defer func() { _ = h.Close() }()
 	return readStamp(h)
 }
 

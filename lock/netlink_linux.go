@@ -1,0 +1,179 @@
+package lock
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// A socket is a netlink socket inside a namespace, for one exchange at a time. It blocks: what it is used for has been answered before
+// the sending returns.
+type socket struct {
+	fd       int
+	port     uint32 // its address, which nobody else in the namespace has while it is open
+	sequence uint32 // of the last request
+}
+
+const (
+	// acknowledgement is room for one: struct nlmsghdr and struct nlmsgerr without what it is about (NETLINK_CAP_ACK).
+	acknowledgement = 64
+	// answer is room for one that is no list: some attributes, of which names have up to 256 bytes.
+	answer = 4 << 10
+	// dump is the most that the kernel puts into one datagram of answers, and what it is content with from then on
+	// (net/netlink/af_netlink.c: netlink_dump).
+	dump = 32 << 10
+)
+
+// dial opens a socket of a netlink family inside the namespace.
+func (n *Namespace) dial(family int) (*socket, error) {
+	s := &socket{}
+	err := inside(n.file, func() (err error) {
+		if n.hidden {
+			if err := refuseNeighbour(); err != nil {
+				return err
+			}
+		}
+		s.fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, family)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open a netlink socket of family %d: %w", family, err)
+	}
+	if err := errors.Join(isInside(s.fd, n.id), wrap("prepare a netlink socket", s.prepare())); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *socket) prepare() error {
+	limit := unix.NsecToTimeval(deadline.Nanoseconds())
+	err := errors.Join(
+		unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit), unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit),
+		unix.SetsockoptInt(s.fd, unix.SOL_NETLINK, unix.NETLINK_CAP_ACK, 1), unix.Bind(s.fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}),
+	)
+	if err != nil {
+		return err
+	}
+	address, err := unix.Getsockname(s.fd)
+	if own, ok := address.(*unix.SockaddrNetlink); ok {
+		s.port = own.Pid
+	}
+	return err
+}
+
+func (s *socket) close() error {
+	if s == nil {
+		return nil
+	}
+	return unix.Close(s.fd)
+}
+
+// sequences takes numbers for requests, and returns the first.
+func (s *socket) sequences(count int) uint32 {
+	first := s.sequence + 1
+	s.sequence += uint32(count)
+	return first
+}
+
+// header writes struct nlmsghdr of a request.
+func header(out []byte, length int, kind, flags uint16, sequence uint32) []byte {
+	out = binary.NativeEndian.AppendUint32(out, uint32(unix.SizeofNlMsghdr+length))
+	out = binary.NativeEndian.AppendUint16(out, kind)
+	out = binary.NativeEndian.AppendUint16(out, flags|unix.NLM_F_REQUEST)
+	out = binary.NativeEndian.AppendUint32(out, sequence)
+	return binary.NativeEndian.AppendUint32(out, 0)
+}
+
+// do sends a request that is answered with an acknowledgement alone.
+func (s *socket) do(kind uint16, about []byte) error {
+	sequence := s.sequences(1)
+	data := header(make([]byte, 0, unix.SizeofNlMsghdr+len(about)), len(about), kind, unix.NLM_F_ACK, sequence)
+	if err := s.send(append(data, about...)); err != nil {
+		return err
+	}
+	return s.receive(acknowledgement, sequence, sequence, func(m message, _ uint32) (bool, error) {
+		if errno := errnoOf(m); errno != 0 {
+			return true, errno
+		}
+		return m.kind == unix.NLMSG_ERROR, nil
+	})
+}
+
+// errnoOf reads struct nlmsgerr, or the end of a dump, which begins alike.
+func errnoOf(m message) unix.Errno {
+	if m.kind != unix.NLMSG_ERROR && m.kind != unix.NLMSG_DONE || len(m.about) < 4 {
+		return 0
+	}
+	return unix.Errno(-int32(binary.NativeEndian.Uint32(m.about)))
+}
+
+func (s *socket) send(data []byte) error {
+	for {
+		err := unix.Sendto(s.fd, data, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+		if !errors.Is(err, unix.EINTR) {
+			return wrap("send to the kernel", err)
+		}
+	}
+}
+
+// receive calls each with the answers to the requests of these numbers, until it says that it has all or fails. What is given to it
+// may be kept. No datagram is larger than room.
+func (s *socket) receive(room int, from, to uint32, each func(m message, sequence uint32) (all bool, err error)) error {
+	var buffer []byte
+	for {
+		if len(buffer) < room {
+			buffer = make([]byte, 2*room)
+		}
+		length, err := s.receiveSome(buffer)
+		if err != nil {
+			return fmt.Errorf("receive from the kernel: %w", err)
+		}
+		data := buffer[:length]
+		buffer = buffer[(length+7)&^7:]
+		for len(data) >= unix.SizeofNlMsghdr {
+			size := int(binary.NativeEndian.Uint32(data))
+			if size < unix.SizeofNlMsghdr || size > len(data) {
+				return fmt.Errorf("receive from the kernel: a message of %d bytes, where there are %d", size, len(data))
+			}
+			m := message{binary.NativeEndian.Uint16(data[4:]), binary.NativeEndian.Uint16(data[6:]), data[unix.SizeofNlMsghdr:size:size]}
+			sequence := binary.NativeEndian.Uint32(data[8:])
+			data = data[min(len(data), (size+3)&^3):]
+			// The socket is of no group: what comes is an answer to this Namespace. The echo of elements has the number 0 (seen on Linux 6.18).
+			if sequence-from > to-from && sequence != 0 {
+				continue
+			}
+			if m.kind > unix.NLMSG_OVERRUN {
+				if len(m.about) < 4 {
+					continue
+				}
+				m.about = m.about[4:] // struct nfgenmsg
+			}
+			if all, err := each(m, sequence); all || err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// receiveSome receives one datagram of the kernel's.
+func (s *socket) receiveSome(buffer []byte) (int, error) {
+	for {
+		length, sender, err := unix.Recvfrom(s.fd, buffer, unix.MSG_TRUNC)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EAGAIN):
+			return 0, os.ErrDeadlineExceeded
+		case err != nil:
+			return 0, err
+		case length > len(buffer):
+			return 0, fmt.Errorf("a datagram of %d bytes, of which %d were read", length, len(buffer))
+		default:
+			if from, ok := sender.(*unix.SockaddrNetlink); ok && from.Pid == 0 {
+				return length, nil
+			}
+		}
+	}
+}
