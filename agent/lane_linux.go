@@ -11,8 +11,9 @@ import (
 	"github.com/holdfast-cni/holdfast/lock"
 )
 
-// slot is what renewals are gathered in: a process that wakes a few times a second costs less than one that wakes for each pod.
-const slot = lock.RenewEvery / 20
+// slot is what renewals are gathered in, those of all lanes at the same moments: a process that wakes twice a second costs less than one
+// that wakes for each pod.
+const slot = lock.RenewEvery / 10
 
 // lane renews some of the pods, one after the other. There are a few, so that a namespace that doesn't answer, for up to 5 s, holds up
 // only a part of the others; and no more, as each has a goroutine whose stack the netlink library makes large.
@@ -30,7 +31,7 @@ func (a *agent) lane(container string) *lane {
 	return a.lanes[maphash.String(a.seed, container)%lanes]
 }
 
-func newLane() *lane { return &lane{began: time.Now(), woken: make(chan struct{}, 1)} }
+func newLane(began time.Time) *lane { return &lane{began: began, woken: make(chan struct{}, 1)} }
 
 // add takes in a pod whose lease is fresh. Renewals of different pods are spread over the interval.
 func (l *lane) add(p *held) {

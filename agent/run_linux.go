@@ -78,7 +78,7 @@ func newAgent(c *feed.Clients, o *Options, event func(about *corev1.Pod, kind, r
 		pods: map[string]*held{}, findings: map[string]*finding{}, acted: map[string]bool{},
 	}
 	for i := range a.lanes {
-		a.lanes[i] = newLane()
+		a.lanes[i] = newLane(a.started)
 	}
 	return a, nil
 }

@@ -31,6 +31,7 @@ var helpers = map[string]func() map[string]string{
 	"unprivileged": unprivileged,
 	"host":         openHost,
 	"clock":        renewElsewhen,
+	"renew":        renewConfined,
 	"hold":         hold,
 	"closed input": closedInput,
 	"connect":      connect,
