@@ -92,9 +92,13 @@ func TestVerifyNamesWhatWasTamperedWith(t *testing.T) {
 		if err := p.FirstLease(Lease); err != nil {
 			t.Fatal(err)
 		}
+		before, beforeErr := p.Changed()
 		must(p.begin())
 		test.tamper(t, p)
 		must(p.end("tamper", p.nft.Flush()))
+		if after, err := p.Changed(); before || !after || errors.Join(beforeErr, err) != nil {
+			t.Errorf("%s: changed %v before, %v after (%v, %v)", test.want, before, after, beforeErr, err)
+		}
 		err := p.Verify(record)
 		if !errors.Is(err, ErrDiffers) && !errors.Is(err, ErrNotLocked) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("got %v, want %q", err, test.want)
