@@ -23,16 +23,17 @@ const (
 	worse    = 1.03
 )
 
-// way is a pod's connections to a server outside.
+// way is a pod's to a server outside.
 type way struct {
-	stream, ping net.Conn
+	path, server string
+	stream, ping net.Conn  // of this round
 	rates        []float64 // bytes a second
 	latencies    []float64 // p99, seconds
 }
 
 // dataPath compares a locked pod's traffic with an unlocked one's. In each round they take turns by the millisecond, so that a busy moment
-// falls on both alike: transfers in the order a, b, b, a, so that what grows or shrinks does too, and every other ping. What counts is the
-// median of the rounds' ratios.
+// falls on both alike: transfers in the order a, b, b, a, so that what grows or shrinks does too, and every other ping. Each round has
+// connections of its own, since one may be faster than another for as long as it lives. What counts is the median of the rounds' ratios.
 func dataPath(ctx context.Context, rounds int, t *table) (err error) {
 	outside, err := newNetns("outside")
 	if err != nil {
@@ -43,19 +44,15 @@ func dataPath(ctx context.Context, rounds int, t *table) (err error) {
 		if ways[i], err = newWay(outside, pod, i+1, pod == "locked"); err != nil {
 			return fmt.Errorf("the %s pod: %w", pod, err)
 		}
-		defer func() { err = errors.Join(err, ways[i].stream.Close(), ways[i].ping.Close()) }()
 	}
 	unlocked, locked := ways[0], ways[1]
-	for i := range rounds + 1 {
+	for range rounds {
 		a, b := unlocked, locked
 		if rand.N(2) == 0 {
 			a, b = b, a
 		}
 		if err := errors.Join(round(a, b), ctx.Err()); err != nil {
 			return err
-		}
-		if i == 0 { // connections grow their windows
-			unlocked.rates, unlocked.latencies, locked.rates, locked.latencies = nil, nil, nil, nil
 		}
 	}
 	rate, late := median(ratios(locked.rates, unlocked.rates)), median(ratios(locked.latencies, unlocked.latencies))
@@ -74,7 +71,7 @@ func ratios(of, to []float64) []float64 {
 
 func median(all []float64) float64 { return slices.Sorted(slices.Values(all))[len(all)/2] }
 
-// newWay makes a pod with a link to the outside, and connects as the sidecar does.
+// newWay makes a pod with a link to the outside, and a server there.
 func newWay(outside, pod string, i int, locked bool) (*way, error) {
 	path, err := newNetns(pod)
 	if err != nil {
@@ -92,20 +89,39 @@ func newWay(outside, pod string, i int, locked bool) (*way, error) {
 	if err := within(outside, func() error { return serve(fmt.Sprintf("%s:%d", out, port)) }); err != nil {
 		return nil, err
 	}
-	w := &way{}
-	return w, within(path, func() (err error) {
+	return &way{path: path, server: fmt.Sprintf("%s:%d", out, port)}, nil
+}
+
+// dial connects as the sidecar does, and lets the windows grow.
+func (w *way) dial() error {
+	err := within(w.path, func() (err error) {
 		// The kernel goes by the user that made the socket (fsuid of the file's credentials).
 		for _, call := range []struct{ number, id uintptr }{{unix.SYS_SETFSGID, lock.SidecarGID}, {unix.SYS_SETFSUID, lock.SidecarUID}} {
 			if _, _, errno := unix.RawSyscall(call.number, call.id, 0, 0); errno != 0 {
 				return errno
 			}
 		}
-		if w.stream, err = net.DialTimeout("tcp", fmt.Sprintf("%s:%d", out, port), 5*time.Second); err != nil {
+		if w.stream, err = net.DialTimeout("tcp", w.server, 5*time.Second); err != nil {
 			return err
 		}
-		w.ping, err = net.DialTimeout("tcp", fmt.Sprintf("%s:%d", out, port), 5*time.Second)
+		w.ping, err = net.DialTimeout("tcp", w.server, 5*time.Second)
 		return errors.Join(err, say(w.stream, 's'), say(w.ping, 'p'))
 	})
+	if err != nil {
+		return err
+	}
+	return w.transfer(make([]byte, 1<<17))
+}
+
+// transfer sends, and waits until all has arrived.
+func (w *way) transfer(buffer []byte) error {
+	for range transfer / len(buffer) {
+		if _, err := w.stream.Write(buffer); err != nil {
+			return err
+		}
+	}
+	_, err := io.ReadFull(w.stream, buffer[:1])
+	return err
 }
 
 func say(c net.Conn, b byte) error {
@@ -216,16 +232,14 @@ func serve(address string) error {
 }
 
 func round(a, b *way) error {
+	if err := errors.Join(a.dial(), b.dial()); err != nil {
+		return err
+	}
 	buffer := make([]byte, 1<<17)
 	took := map[*way]time.Duration{}
 	for _, w := range []*way{a, b, b, a} {
 		began := time.Now()
-		for range transfer / len(buffer) {
-			if _, err := w.stream.Write(buffer); err != nil {
-				return err
-			}
-		}
-		if _, err := io.ReadFull(w.stream, buffer[:1]); err != nil { // all has arrived
+		if err := w.transfer(buffer); err != nil {
 			return err
 		}
 		took[w] += time.Since(began)
@@ -248,5 +262,5 @@ func round(a, b *way) error {
 		w.rates = append(w.rates, 2*transfer/took[w].Seconds())
 		w.latencies = append(w.latencies, all[w][pings*99/100])
 	}
-	return nil
+	return errors.Join(a.stream.Close(), a.ping.Close(), b.stream.Close(), b.ping.Close())
 }
