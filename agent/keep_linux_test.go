@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"runtime"
 	"testing"
@@ -29,6 +30,10 @@ func TestOnlyARenewalThatSucceededIsStamped(t *testing.T) {
 		made <- fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), unix.Gettid())
 		<-leave
 	}()
+	rules, err := lock.Build(lock.Config{Resolvers: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, UID: lock.SidecarUID, GID: lock.SidecarGID, HealthPort: lock.HealthPort})
+	if err != nil {
+		t.Fatal(err)
+	}
 	netns, err := lock.Open(<-made)
 	if err != nil {
 		t.Fatal(err)
