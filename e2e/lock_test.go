@@ -157,7 +157,7 @@ var _ = describe("governed pods", Ordered, ContinueOnFailure, func() {
 		Expect(err).NotTo(HaveOccurred())
 	}, SpecTimeout(5*time.Minute))
 
-	It("N19: live through an upgrade of the agent, and a crashing new agent stops the roll-out", Label(full), func(ctx SpecContext) {
+	It("N19: live through an upgrade of the agent, and a crashing new agent stops the roll-out", Label(ci), func(ctx SpecContext) {
 		startsGoverned(ctx, l, node, "upgraded", sidecar)
 		patch := func(text string) {
 			_, err := l.Kube.AppsV1().DaemonSets(ours).Patch(ctx, agent, types.StrategicMergePatchType, []byte(text), metav1.PatchOptions{})

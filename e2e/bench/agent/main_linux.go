@@ -13,10 +13,9 @@ import (
 	"runtime"
 	"syscall"
 	"time"
-)
 
-// errMissed ends a run whose table says what was missed.
-var errMissed = errors.New("a goal was missed")
+	"github.com/holdfast-cni/holdfast/e2e/bench/figure"
+)
 
 // inside marks the process that runs in the namespace; its value is the run's folder.
 const inside = "HOLDFAST_BENCH_AGENT"
@@ -96,7 +95,7 @@ func measure(ctx context.Context, folder string, o options, stdout, stderr io.Wr
 	if err := prepare(); err != nil {
 		return err
 	}
-	t := &table{}
+	t := &figure.Table{}
 	if o.rounds > 0 {
 		fmt.Fprintln(stderr, "bench: the data path")
 		if err := dataPath(ctx, o.rounds, t); err != nil {
@@ -104,7 +103,7 @@ func measure(ctx context.Context, folder string, o options, stdout, stderr io.Wr
 		}
 	}
 	if o.few == 0 {
-		return t.print(stdout)
+		return t.Print(stdout)
 	}
 	n, err := newNode(ctx, folder, o.holdfast, stderr)
 	if err != nil {
@@ -120,11 +119,11 @@ func measure(ctx context.Context, folder string, o options, stdout, stderr io.Wr
 			return err
 		}
 		times := float64(max(1, count/o.few))
-		t.row(fmt.Sprintf("agent, %d pods: CPU", count), fmt.Sprintf("%.2f %% of a core", used.cpu*100), fmt.Sprintf("at most %.0f %%", times), used.cpu*100 <= times)
-		t.row(fmt.Sprintf("agent, %d pods: RssAnon", count), fmt.Sprintf("%.1f MiB", used.memory), fmt.Sprintf("at most %.0f MiB", 40*times), used.memory <= 40*times)
-		t.row(fmt.Sprintf("agent, %d pods: renewed within 100 ms of when due", count), fmt.Sprintf("%.2f %% of %d", used.punctual*100, used.renewals), "at least 99 %", used.punctual >= 0.99)
-		t.row(fmt.Sprintf("agent, %d pods: renewals in %v", count, o.window), fmt.Sprint(used.renewals), fmt.Sprintf("about %d", int(o.window.Seconds())/5*count),
+		t.Judge(fmt.Sprintf("agent, %d pods: CPU", count), fmt.Sprintf("%.2f %% of a core", used.cpu*100), fmt.Sprintf("at most %.0f %%", times), used.cpu*100 <= times)
+		t.Judge(fmt.Sprintf("agent, %d pods: RssAnon", count), figure.MiB(used.memory), fmt.Sprintf("at most %.0f MiB", 40*times), used.memory > 0 && float64(used.memory) <= 40*times*(1<<20))
+		t.Judge(fmt.Sprintf("agent, %d pods: renewed within 100 ms of when due", count), fmt.Sprintf("%.2f %% of %d", used.punctual*100, used.renewals), "at least 99 %", used.punctual >= 0.99)
+		t.Judge(fmt.Sprintf("agent, %d pods: renewals in %v", count, o.window), fmt.Sprint(used.renewals), fmt.Sprintf("about %d", int(o.window.Seconds())/5*count),
 			used.renewals >= int(o.window.Seconds())/5*count*95/100)
 	}
-	return t.print(stdout)
+	return t.Print(stdout)
 }

@@ -24,6 +24,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/holdfast-cni/holdfast/agent/adopt"
+	"github.com/holdfast-cni/holdfast/e2e/bench/figure"
 	"github.com/holdfast-cni/holdfast/e2e/controlplane"
 	"github.com/holdfast-cni/holdfast/lock"
 	"github.com/holdfast-cni/holdfast/watcher"
@@ -180,8 +181,9 @@ func (n *node) adopted(ctx context.Context, i int) error {
 
 // usage is what the agent used in a window.
 type usage struct {
-	cpu, memory, punctual float64
-	renewals              int
+	cpu, punctual float64
+	memory        int64
+	renewals      int
 }
 
 // measure brings the node to so many pods, and measures the agent for a while.
@@ -235,41 +237,19 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// reading is of counters that only grow, but for the memory, in MiB.
+// reading is of counters that only grow, but for the memory, in bytes.
 type reading struct {
-	cpu                        time.Duration
-	memory, punctual, renewals float64
-	pods, marks                float64
+	cpu                time.Duration
+	memory             int64
+	punctual, renewals float64
+	pods, marks        float64
 }
 
 func (n *node) read() (r reading, err error) {
-	proc := fmt.Sprintf("/proc/%d/", n.agent.Process.Pid)
-	stat, err := os.ReadFile(proc + "stat")
-	if err != nil {
+	if r.cpu, err = figure.CPU(n.agent.Process.Pid); err != nil {
 		return r, err
 	}
-	// proc_pid_stat(5): utime and stime are the 14th and 15th fields, in ticks of 1/100 s; the second ends with ")".
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	for _, field := range fields[11:13] {
-		ticks, err := strconv.Atoi(field)
-		if err != nil {
-			return r, err
-		}
-		r.cpu += time.Duration(ticks) * 10 * time.Millisecond
-	}
-	status, err := os.ReadFile(proc + "status")
-	if err != nil {
-		return r, err
-	}
-	for line := range strings.Lines(string(status)) {
-		if rest, found := strings.CutPrefix(line, "RssAnon:"); found {
-			kib, err := strconv.Atoi(strings.Fields(rest)[0])
-			if err != nil {
-				return r, err
-			}
-			r.memory = float64(kib) / 1024
-		}
-	}
+	r.memory = figure.RssAnon(n.agent.Process.Pid)
 	response, err := http.Get("http://" + metricsAt + "/metrics")
 	if err != nil {
 		return r, err
