@@ -16,9 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errMissed ends a run whose table says what was missed.
-var errMissed = errors.New("a goal was missed")
-
 // inside marks the process that runs in the namespaces.
 const inside = "HOLDFAST_BENCH_ADD"
 
@@ -48,6 +45,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	if os.Geteuid() != 0 {
 		return errors.New("needs root: it makes network namespaces")
+	}
+	if _, err := exec.LookPath("nft"); err != nil {
+		return errors.New("portmap needs nft, which is in Debian's package nftables: apt-get install nftables")
 	}
 	if folder := os.Getenv(inside); folder != "" {
 		return measure(ctx, folder, *portmap, *rounds, stdout, stderr)

@@ -17,13 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-cni/holdfast/agent/adopt"
+	"github.com/holdfast-cni/holdfast/e2e/bench/figure"
 	"github.com/holdfast-cni/holdfast/lock"
 )
 
 // call is one ADD: of what, with what, and how long it took each time.
 type call struct {
 	name, executable, stdin, args string
-	took, cpu                     samples
+	took, cpu                     figure.Samples
 }
 
 const (

@@ -14,6 +14,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/holdfast-cni/holdfast/e2e/bench/figure"
 )
 
@@ -95,6 +98,7 @@ func measure(ctx context.Context, folder string, o options, stdout, stderr io.Wr
 	if err := prepare(); err != nil {
 		return err
 	}
+	ctrllog.SetLogger(logr.Discard())
 	t := &figure.Table{}
 	if o.rounds > 0 {
 		fmt.Fprintln(stderr, "bench: the data path")

@@ -29,53 +29,64 @@ const (
 
 // way is a pod's to a server outside.
 type way struct {
-	path, server string
-	stream, ping net.Conn  // of this round
-	rates        []float64 // bytes a second
-	latencies    []float64 // p99, seconds
-	medians      []float64 // seconds
+	path         string
+	stream, ping net.Conn // of this round
 }
 
-// dataPath compares a locked pod's traffic with an unlocked one's. In each round they take turns by the millisecond, so that a busy moment
-// falls on both alike: transfers in the order a, b, b, a, so that what grows or shrinks does too, and every other ping. Each round has
-// connections of its own, since one may be faster than another for as long as it lives. What counts is the median of the rounds' ratios.
+// traffic is what one round measured of a pod: bytes a second, and of the pings p99 and the median in seconds.
+type traffic struct{ rate, late, middle float64 }
+
+// dataPath compares locked pods' traffic with unlocked ones'. In each round one of each takes turns by the millisecond, so that a busy
+// moment falls on both alike: transfers in the order a, b, b, a, so that what grows or shrinks does too, and every other ping. There are
+// several of each, and each round has connections of its own, since one may be faster than another for as long as it lives. What counts
+// is the median of the rounds' ratios.
 func dataPath(ctx context.Context, rounds int, t *figure.Table) (err error) {
 	node, err := newForwarder()
 	if err != nil {
 		return fmt.Errorf("the node between them: %w", err)
 	}
-	var ways [2]*way
-	for i, pod := range []string{"unlocked", "locked"} {
-		if ways[i], err = newWay(node, pod, i+1, pod == "locked"); err != nil {
-			return fmt.Errorf("the %s pod: %w", pod, err)
+	var unlocked, locked [4]*way
+	for i := range unlocked {
+		if unlocked[i], err = newWay(node, 2*i+1, false); err != nil {
+			return fmt.Errorf("an unlocked pod: %w", err)
+		}
+		if locked[i], err = newWay(node, 2*i+2, true); err != nil {
+			return fmt.Errorf("a locked pod: %w", err)
 		}
 	}
-	unlocked, locked := ways[0], ways[1]
+	var base, ratio []traffic
 	for range rounds {
-		a, b := unlocked, locked
+		u, l := unlocked[rand.N(len(unlocked))], locked[rand.N(len(locked))]
+		a, b := u, l
 		if rand.N(2) == 0 {
 			a, b = b, a
 		}
-		if err := errors.Join(round(a, b), ctx.Err()); err != nil {
+		measured, err := round(a, b)
+		if err := errors.Join(err, ctx.Err()); err != nil {
 			return err
 		}
+		of, to := measured[l], measured[u]
+		base, ratio = append(base, to), append(ratio, traffic{of.rate / to.rate, of.late / to.late, of.middle / to.middle})
 	}
-	rate, late := median(ratios(locked.rates, unlocked.rates)), median(ratios(locked.latencies, unlocked.latencies))
-	t.Judge("TCP throughput, locked : unlocked", fmt.Sprintf("%.3f of %.1f Gbit/s", rate, median(unlocked.rates)*8/1e9), "at least 0.97", rate >= 2-worse)
-	t.Judge("p99 latency, locked : unlocked", fmt.Sprintf("%.3f of %.0f µs", late, median(unlocked.latencies)*1e6), "at most 1.03", late <= worse)
-	t.Note("median round trip, locked : unlocked", fmt.Sprintf("%.3f of %.1f µs", median(ratios(locked.medians, unlocked.medians)), median(unlocked.medians)*1e6))
+	rate, late := median(ratio, traffic.ofRate), median(ratio, traffic.ofLate)
+	t.Judge("TCP throughput, locked : unlocked", fmt.Sprintf("%.3f of %.1f Gbit/s", rate, median(base, traffic.ofRate)*8/1e9), "at least 0.97", rate >= 2-worse)
+	t.Judge("p99 latency, locked : unlocked", fmt.Sprintf("%.3f of %.0f µs", late, median(base, traffic.ofLate)*1e6), "at most 1.03", late <= worse)
+	t.Note("median round trip, locked : unlocked", fmt.Sprintf("%.3f of %.1f µs", median(ratio, traffic.ofMiddle), median(base, traffic.ofMiddle)*1e6))
 	return nil
 }
 
-func ratios(of, to []float64) []float64 {
-	all := make([]float64, len(of))
-	for i := range of {
-		all[i] = of[i] / to[i]
-	}
-	return all
-}
+func (t traffic) ofRate() float64   { return t.rate }
+func (t traffic) ofLate() float64   { return t.late }
+func (t traffic) ofMiddle() float64 { return t.middle }
 
-func median(all []float64) float64 { return slices.Sorted(slices.Values(all))[len(all)/2] }
+func median(all []traffic, of func(traffic) float64) float64 {
+	var values []float64
+	for _, t := range all {
+		values = append(values, of(t))
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
 
 // newForwarder makes a node between the pods and the outside: it forwards, tracks connections and masquerades, as one does with kube-proxy
 // and a simple network plugin.
@@ -112,9 +123,9 @@ func newForwarder() (node string, err error) {
 // The server's address is one that a sidecar may reach.
 const server, gateway, port = "1.1.1.1", "1.1.1.2", "7000"
 
-// newWay makes a pod behind the node.
-func newWay(node, pod string, i int, locked bool) (*way, error) {
-	path, err := newNetns(pod)
+// newWay makes a pod behind the node, the i-th from 1.
+func newWay(node string, i int, locked bool) (*way, error) {
+	path, err := newNetns(fmt.Sprintf("pod%d", i))
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +137,7 @@ func newWay(node, pod string, i int, locked bool) (*way, error) {
 			return nil, err
 		}
 	}
-	return &way{path: path, server: net.JoinHostPort(server, port)}, nil
+	return &way{path: path}, nil
 }
 
 // dial connects as the sidecar does, and lets the windows grow.
@@ -138,10 +149,10 @@ func (w *way) dial() error {
 				return errno
 			}
 		}
-		if w.stream, err = net.DialTimeout("tcp", w.server, 5*time.Second); err != nil {
+		if w.stream, err = net.DialTimeout("tcp", net.JoinHostPort(server, port), 5*time.Second); err != nil {
 			return err
 		}
-		w.ping, err = net.DialTimeout("tcp", w.server, 5*time.Second)
+		w.ping, err = net.DialTimeout("tcp", net.JoinHostPort(server, port), 5*time.Second)
 		return errors.Join(err, say(w.stream, 's'), say(w.ping, 'p'))
 	})
 	if err != nil {
@@ -268,37 +279,34 @@ func serve(address string) error {
 	return nil
 }
 
-func round(a, b *way) error {
+func round(a, b *way) (map[*way]traffic, error) {
 	if err := errors.Join(a.dial(), b.dial()); err != nil {
-		return err
+		return nil, err
 	}
 	buffer := make([]byte, 1<<17)
-	took := map[*way]time.Duration{}
+	took, late := map[*way]time.Duration{}, map[*way]figure.Samples{}
 	for _, w := range []*way{a, b, b, a} {
 		began := time.Now()
 		if err := w.transfer(buffer); err != nil {
-			return err
+			return nil, err
 		}
 		took[w] += time.Since(began)
 	}
-	all := map[*way][]float64{}
 	for range pings {
 		for _, w := range []*way{a, b} {
 			began := time.Now()
 			if err := say(w.ping, 'x'); err != nil {
-				return err
+				return nil, err
 			}
 			if _, err := io.ReadFull(w.ping, buffer[:1]); err != nil {
-				return err
+				return nil, err
 			}
-			all[w] = append(all[w], time.Since(began).Seconds())
+			late[w] = append(late[w], time.Since(began))
 		}
 	}
+	measured := map[*way]traffic{}
 	for _, w := range []*way{a, b} {
-		slices.Sort(all[w])
-		w.rates = append(w.rates, 2*transfer/took[w].Seconds())
-		w.latencies = append(w.latencies, all[w][pings*99/100])
-		w.medians = append(w.medians, all[w][pings/2])
+		measured[w] = traffic{2 * transfer / took[w].Seconds(), late[w].At(99).Seconds(), late[w].At(50).Seconds()}
 	}
-	return errors.Join(a.stream.Close(), a.ping.Close(), b.stream.Close(), b.ping.Close())
+	return measured, errors.Join(a.stream.Close(), a.ping.Close(), b.stream.Close(), b.ping.Close())
 }
