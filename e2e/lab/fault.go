@@ -111,6 +111,16 @@ func (l *Lab) HoldPods(ctx context.Context, namespace, daemonSet string) (releas
 	return func(ctx context.Context) error { return patch(ctx, "null") }, nil
 }
 
+// Exempt lets a node have the pods that HoldPods holds back everywhere; the returned function ends that.
+func (n *Node) Exempt(ctx context.Context) (undo func(context.Context) error, err error) {
+	patch := func(ctx context.Context, value string) error {
+		body := fmt.Sprintf(`{"metadata":{"labels":{"e2e/held":%s}}}`, value)
+		_, err := n.lab.Kube.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, []byte(body), metav1.PatchOptions{})
+		return err
+	}
+	return func(ctx context.Context) error { return patch(ctx, "null") }, patch(ctx, `"true"`)
+}
+
 // CutAPI drops the traffic of the node and its pods to the API server; the returned function lets it through again.
 func (n *Node) CutAPI(ctx context.Context) (undo func(context.Context) error, err error) {
 	rules := `add table inet e2e_cut
