@@ -77,7 +77,8 @@ func cutOut() chain {
 // lockOut says who may send. The order is what makes it tight:
 //   - Other users are refused before the sidecar's flows continue: such a flow's connection is known for a while after the sidecar
 //     closed it, and another user could send into it from the same source port.
-//   - The flows continue without asking for a user, since FIN and RST of a closed socket have none.
+//   - The flows continue without asking for a user, since FIN and RST of a closed socket have none. They come before what is seldom: every
+//     packet passes here.
 //   - Neighbour discovery comes after the refusal too. The kernel's own has no user and reaches it, and a raw socket of another user
 //     can't use its messages as a tunnel.
 //   - Nobody else starts a flow: a packet without a user reaches the end, a socket of the kernel's too.
@@ -91,10 +92,10 @@ func (c Config) lockOut() chain {
 		{notUser, tcp, count(CountOther), reset{}},
 		{notUser, count(CountOther), drop},
 		{owner{group: true, not: true, id: c.GID}, count(CountOther), drop},
+		{mark(fromSidecar), established | related, accept},
 		{neighbourSolicit, accept},
 		{neighbourAdvert, accept},
 		{listenerReport2, accept},
-		{mark(fromSidecar), established | related, accept},
 		{owner{id: c.UID}, goTo("sidecar")},
 		{count(CountNoOwner)},
 	}}
@@ -122,10 +123,10 @@ func (c Config) sidecar() chain {
 func lockIn() chain {
 	return chain{"lock_in", "input", filter, drop, []rule{
 		{loopback{}, accept},
-		{neighbourSolicit, accept},
-		{neighbourAdvert, accept},
 		{mark(fromSidecar), established | related, accept},
 		{mark(fromOutside), established | related, accept},
+		{neighbourSolicit, accept},
+		{neighbourAdvert, accept},
 		{ports{"ingress"}, fresh, setMark(fromOutside), accept},
 		{count(CountInput)},
 	}}
