@@ -24,6 +24,7 @@ import (
 const (
 	transfer = 16 << 20 // bytes, which take some milliseconds
 	turns    = 1000     // of pings, in a round
+	fours    = 5        // transfers, in a round
 	worse    = 1.03
 )
 
@@ -282,7 +283,7 @@ func round(a, b *way) (map[*way]traffic, error) {
 	}
 	buffer := make([]byte, 1<<17)
 	took, pings := map[*way]time.Duration{}, map[*way]figure.Samples{}
-	for _, w := range []*way{a, b, b, a} {
+	for _, w := range slices.Repeat([]*way{a, b, b, a}, fours) {
 		began := time.Now()
 		if err := w.transfer(buffer); err != nil {
 			return nil, err
@@ -303,7 +304,7 @@ func round(a, b *way) (map[*way]traffic, error) {
 	}
 	measured := map[*way]traffic{}
 	for _, w := range []*way{a, b} {
-		measured[w] = traffic{2 * transfer / took[w].Seconds(), pings[w]}
+		measured[w] = traffic{2 * fours * transfer / took[w].Seconds(), pings[w]}
 	}
 	return measured, errors.Join(a.stream.Close(), a.ping.Close(), b.stream.Close(), b.ping.Close())
 }
