@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-cni/holdfast/lock"
 )
 
-// records keeps one copy of what was recorded of many pods alike: a record takes some twenty kilobytes, and pods of one plugin.json
+// records keeps one copy of what was recorded of many pods alike: a record takes some eight kilobytes, and pods of one plugin.json
 // have the same.
 type records struct {
 	mu  sync.Mutex

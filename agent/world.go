@@ -208,7 +208,7 @@ func (w *world) chainProof() string {
 	node, found := feed.One[*corev1.Node](w.node)
 	if found {
 		for _, c := range node.Status.Conditions {
-			if match := said.FindStringSubmatch(c.Message); c.Status == corev1.ConditionTrue && match != nil {
+			if match := said.FindStringSubmatch(c.Message); c.Type == watcher.ChainedCondition && c.Status == corev1.ConditionTrue && match != nil {
 				return match[1]
 			}
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/holdfast-cni/holdfast/chaining"
 	"github.com/holdfast-cni/holdfast/e2e/lab"
 	"github.com/holdfast-cni/holdfast/watcher"
-	installcni "github.com/holdfast-cni/holdfast/watcher/install"
 )
 
 // opened is what a Node says that is open; see state.
@@ -45,7 +44,7 @@ func state(ctx context.Context, l *lab.Lab, node *lab.Node) string {
 		text += " installed"
 	}
 	for _, c := range n.Status.Conditions {
-		if c.Type == installcni.ConditionType {
+		if c.Type == watcher.ChainedCondition {
 			text += fmt.Sprintf(" %s %s", c.Status, c.Reason)
 		}
 	}
@@ -59,7 +58,7 @@ func message(ctx context.Context, l *lab.Lab, node *lab.Node) string {
 		return err.Error()
 	}
 	for _, c := range n.Status.Conditions {
-		if c.Type == installcni.ConditionType {
+		if c.Type == watcher.ChainedCondition {
 			return c.Message
 		}
 	}

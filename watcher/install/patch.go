@@ -13,9 +13,6 @@ import (
 	"github.com/holdfast-cni/holdfast/watcher"
 )
 
-// ConditionType is the type of the condition that says whether the node's chain is confirmed.
-const ConditionType corev1.NodeConditionType = "HoldfastChained"
-
 const labelTrue, labelFalse = "true", "false"
 
 // wanted is what the Node is to say. Label, taint and condition always go together.
@@ -27,7 +24,7 @@ type wanted struct {
 
 // kept is the Node of an open or a closed node that is kept.
 func kept(open bool, reason chaining.Reason, message string) wanted {
-	c := &corev1.NodeCondition{Type: ConditionType, Status: corev1.ConditionTrue, Reason: "Chained", Message: message}
+	c := &corev1.NodeCondition{Type: watcher.ChainedCondition, Status: corev1.ConditionTrue, Reason: "Chained", Message: message}
 	if !open {
 		c.Status, c.Reason = corev1.ConditionFalse, string(reason)
 	}
@@ -90,7 +87,7 @@ func (w wanted) taints(node *corev1.Node) (taints []corev1.Taint, changed bool) 
 func (w wanted) statusPatch(node *corev1.Node, now time.Time) []byte {
 	var have *corev1.NodeCondition
 	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == ConditionType {
+		if node.Status.Conditions[i].Type == watcher.ChainedCondition {
 			have = &node.Status.Conditions[i]
 		}
 	}
@@ -98,7 +95,7 @@ func (w wanted) statusPatch(node *corev1.Node, now time.Time) []byte {
 		if have == nil {
 			return nil
 		}
-		return encode(map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"$patch": "delete", "type": ConditionType}}}})
+		return encode(map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"$patch": "delete", "type": watcher.ChainedCondition}}}})
 	}
 	c := *w.condition
 	if have != nil && have.Status == c.Status && have.Reason == c.Reason && have.Message == c.Message {

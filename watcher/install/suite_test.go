@@ -191,7 +191,7 @@ func (m *machine) state(ctx context.Context) string {
 		text += " installed"
 	}
 	for _, c := range node.Status.Conditions {
-		if c.Type == install.ConditionType {
+		if c.Type == watcher.ChainedCondition {
 			text += " " + string(c.Status) + " " + c.Reason
 		}
 	}
@@ -212,7 +212,7 @@ func (m *machine) becomes(ctx context.Context, state string) {
 
 func (m *machine) message(ctx context.Context) string {
 	for _, c := range m.node(ctx).Status.Conditions {
-		if c.Type == install.ConditionType {
+		if c.Type == watcher.ChainedCondition {
 			return c.Message
 		}
 	}

@@ -43,7 +43,7 @@ func stripNode(obj any) (any, error) {
 	slim.ManagedFields = nil
 	slim.Spec.Taints = node.Spec.Taints
 	for _, c := range node.Status.Conditions {
-		if c.Type == ConditionType {
+		if c.Type == watcher.ChainedCondition {
 			slim.Status.Conditions = append(slim.Status.Conditions, c)
 		}
 	}
