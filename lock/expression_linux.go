@@ -48,6 +48,9 @@ func (l list) statement(s statement) list {
 		return l.protocol(s.protocol).destinationPort().equal(byte(s.port>>8), byte(s.port))
 	case ports:
 		return l.protocol(tcp).destinationPort().in(s.set)
+	case noSYN:
+		// RFC 9293 section 3.1: the flags are at 13, SYN is the second of them.
+		return l.protocol(tcp).payload(unix.NFT_PAYLOAD_TRANSPORT_HEADER, 13, 1).mask(2).equal(0)
 	case to:
 		if s.v6 {
 			return l.family(familyIPv6).payload(unix.NFT_PAYLOAD_NETWORK_HEADER, 24, 16).in(s.set) // RFC 8200 section 3
@@ -61,7 +64,7 @@ func (l list) statement(s statement) list {
 func (l list) connection(s statement) list {
 	switch s := s.(type) {
 	case state:
-		return l.ct(unix.NFT_CT_STATE).mask(uint32(s)).compare(unix.NFT_CMP_NEQ, native(0)...)
+		return l.ct(unix.NFT_CT_STATE).mask(native(uint32(s))...).compare(unix.NFT_CMP_NEQ, native(0)...)
 	case reply:
 		// IP_CT_DIR_REPLY of include/uapi/linux/netfilter/nf_conntrack_tuple_common.h.
 		return l.ct(unix.NFT_CT_DIRECTION).equal(1)
@@ -137,10 +140,10 @@ func (l list) in(set string) list {
 	})
 }
 
-func (l list) mask(bits uint32) list {
+func (l list) mask(bits ...byte) list {
 	return l.expression("bitwise", func(l list) list {
-		return l.number(unix.NFTA_BITWISE_SREG, register).number(unix.NFTA_BITWISE_DREG, register).number(unix.NFTA_BITWISE_LEN, 4).
-			value(unix.NFTA_BITWISE_MASK, native(bits)...).value(unix.NFTA_BITWISE_XOR, native(0)...)
+		return l.number(unix.NFTA_BITWISE_SREG, register).number(unix.NFTA_BITWISE_DREG, register).number(unix.NFTA_BITWISE_LEN, uint32(len(bits))).
+			value(unix.NFTA_BITWISE_MASK, bits...).value(unix.NFTA_BITWISE_XOR, make([]byte, len(bits))...)
 	})
 }
 

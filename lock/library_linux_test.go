@@ -72,6 +72,11 @@ func libraryEncode(s statement) ([]expr.Any, error) {
 			libraryTransport(2, 2, libraryEqual(binary.BigEndian.AppendUint16(nil, s.port)))), nil
 	case ports:
 		return slices.Concat(libraryMeta(expr.MetaKeyL4PROTO, libraryEqual([]byte{byte(tcp)})), libraryTransport(2, 2, libraryIn(s.set))), nil
+	case noSYN:
+		return slices.Concat(libraryMeta(expr.MetaKeyL4PROTO, libraryEqual([]byte{byte(tcp)})), []expr.Any{
+			&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: 13, Len: 1},
+			&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 1, Mask: []byte{2}, Xor: []byte{0}}, libraryEqual([]byte{0}),
+		}), nil
 	case to:
 		return libraryDestination(s), nil
 	default:

@@ -22,12 +22,13 @@ var secondGuards = map[string]string{
 
 	"lock_out rule 3 (meta skuid != 64128 meta l4proto tcp counter name other_uid reject with tcp reset): without meta l4proto tcp": "what is not TCP is dropped without a reset",
 
-	"lock_out rule 6 (ct mark 1 ct state established,related accept): without ct state established,related":                              "a new packet of a flow with the sidecar's mark is the sidecar's, sent again",
-	"lock_out rule 6 (ct mark 1 ct state established,related accept): ct state established,related,new for ct state established,related": "the same",
-	"lock_in rule 2 (ct mark 1 ct state established,related accept): without ct state established,related":                               "what comes in is no new packet of a flow that the sidecar began",
-	"lock_in rule 2 (ct mark 1 ct state established,related accept): ct state established,related,new for ct state established,related":  "the same",
-	"lock_in rule 3 (ct mark 2 ct state established,related accept): without ct state established,related":                               "a new packet of an accepted call is its first, sent again",
-	"lock_in rule 3 (ct mark 2 ct state established,related accept): ct state established,related,new for ct state established,related":  "the same",
+	"lock_out rule 6 (ct mark 1 ct state established tcp flags ! syn accept): without ct state established":                             "a new packet of a flow with the sidecar's mark is the sidecar's, sent again",
+	"lock_out rule 6 (ct mark 1 ct state established tcp flags ! syn accept): ct state established,new for ct state established":        "the same",
+	"lock_out rule 6 (ct mark 1 ct state established tcp flags ! syn accept): without tcp flags ! syn":                                  "its own test shows it, TestNobodyBeginsAgainWhereTheSidecarWas",
+	"lock_in rule 2 (ct mark 1 ct state established,related accept): without ct state established,related":                              "what comes in is no new packet of a flow that the sidecar began",
+	"lock_in rule 2 (ct mark 1 ct state established,related accept): ct state established,related,new for ct state established,related": "the same",
+	"lock_in rule 3 (ct mark 2 ct state established,related accept): without ct state established,related":                              "a new packet of an accepted call is its first, sent again",
+	"lock_in rule 3 (ct mark 2 ct state established,related accept): ct state established,related,new for ct state established,related": "the same",
 
 	"lock_out rule 10 (meta skuid 64128 goto sidecar): meta skgid 64128 for meta skuid 64128": "whoever has only one of the two was refused before",
 

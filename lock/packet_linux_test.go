@@ -14,6 +14,7 @@ type packet struct {
 	sport, dport uint16 // of TCP and UDP; of ICMP the type and the code
 	seq, ack     uint32
 	flags        byte
+	full         bool // its sender takes nothing: a window of 0
 	payload      []byte
 	// fragment is the offset in bytes of one that is not the first, more that others follow.
 	fragment int
@@ -76,7 +77,11 @@ func (k packet) transport() []byte {
 	case tcp4:
 		b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, k.sport), k.dport)
 		b = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, k.seq), k.ack)
-		b = append(b, 5<<4, k.flags, 0xff, 0xff, 0, 0, 0, 0)
+		window := byte(0xff)
+		if k.full {
+			window = 0
+		}
+		b = append(b, 5<<4, k.flags, window, window, 0, 0, 0, 0)
 		at = 16
 	case udp4:
 		b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, k.sport), k.dport)

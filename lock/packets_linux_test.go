@@ -3,7 +3,11 @@ package lock
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // errNoRules means that the kernel did not take the rules: a mutant that could never be.
@@ -106,4 +110,62 @@ func TestPackets(t *testing.T) {
 		t.Error(err)
 	}
 	t.Logf("%d probes", len(all))
+}
+
+// A SYN without a user, in a connection that began with the sidecar's: both ends connected at once, so that the kernel sends the SYN again
+// from a socket whose file is closed. Nothing else here has the kernel send one, and it takes a second: the mutants do without.
+func TestNobodyBeginsAgainWhereTheSidecarWas(t *testing.T) {
+	rules, err := Build(testConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name    string
+		rules   Rules
+		through bool
+	}{{"the lock", rules, false}, {"the lock without noSYN", rules.without(noSYN{}), true}} {
+		p := newPod(t)
+		r := &run{pod: p}
+		if err := errors.Join(p.lockWith(test.rules), p.FirstLease(Lease)); err != nil {
+			t.Fatal(err)
+		}
+		seen, before := false, Counter{}
+		p.do(func() {
+			f := &flow{local: netip.AddrPortFrom(pod4, r.nextPort()), remote: netip.AddrPortFrom(outside4, 443), seq: 1000}
+			fd := r.socket(theSidecar, unix.AF_INET, unix.SOCK_STREAM, 0)
+			must(unix.Bind(fd, sockaddr(pod4, f.local.Port())))
+			_ = unix.Connect(fd, sockaddr(outside4, 443))
+			if len(f.mine(r.sent())) == 0 {
+				panic("the sidecar doesn't connect")
+			}
+			call := f.packet(syn, "")
+			call.full = true // so that no FIN follows the close
+			r.receive(call)
+			r.close(fd)
+			r.sent()
+			r.count()
+			before = r.counted[CountNoOwner]
+			seen = eventually(func() bool {
+				r.count()
+				return slices.ContainsFunc(f.mine(r.sent()), func(k packet) bool { return k.flags&syn != 0 }) || r.counted[CountNoOwner] != before
+			})
+			if !seen {
+				panic("the kernel doesn't send the SYN again")
+			}
+			seen = r.counted[CountNoOwner] == before
+		})
+		if seen != test.through {
+			t.Errorf("%s: a SYN without a user got through: %t", test.name, seen)
+		}
+	}
+}
+
+// without takes a kind of statement out of every rule.
+func (r Rules) without(what statement) Rules {
+	for i, c := range r.chains {
+		for j, one := range c.rules {
+			r = r.withRule(i, j, slices.DeleteFunc(slices.Clone(one), func(s statement) bool { return s == what }))
+		}
+	}
+	return r
 }

@@ -244,5 +244,30 @@ func ownerlessProbes() []probe {
 			r.close(r.listening)
 			return slices.ContainsFunc(r.sent(), func(k packet) bool { return k.sport == 7000 && k.flags&rst != 0 })
 		}},
+		// What an MPTCP socket sends is sent by one that the kernel made for it. Before Linux 6.5 that had no file, and was counted as no_owner.
+		{name: "another user's MPTCP", why: CountOther, try: func(r *run) bool {
+			return r.began(r.socket(workload, unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP), outside4, 443)
+		}},
+		{name: "another user's MPTCP from where the sidecar was", why: CountOther, try: func(r *run) bool {
+			f := r.dial(theSidecar, outside4, 443)
+			if f == nil {
+				return false
+			}
+			// The socket goes, and nobody is told: what tracks the connection holds it for established.
+			must(unix.SetsockoptInt(f.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR, 1))
+			r.close(f.fd)
+			fd := r.socket(workload, unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP)
+			must(unix.Bind(fd, sockaddr(pod4, f.local.Port())))
+			return r.began(fd, outside4, 443)
+		}},
 	}
+}
+
+// began reports whether a connection's first packet went out.
+func (r *run) began(fd int, to netip.Addr, port uint16) bool {
+	r.sent()
+	if err := unix.Connect(fd, sockaddr(to, port)); err != nil && !errors.Is(err, unix.EINPROGRESS) {
+		return false
+	}
+	return slices.ContainsFunc(r.sent(), func(k packet) bool { return k.dst == to && k.dport == port && k.flags&syn != 0 })
 }

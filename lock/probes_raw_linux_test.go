@@ -95,12 +95,14 @@ func rawProbes() []probe {
 		return sendsWhole(r, workload, k.ip(k.transport()))
 	}})
 	for _, kind := range []byte{byte(neighbourSolicit), byte(neighbourAdvert), byte(listenerReport2)} {
-		probes = append(probes, probe{
-			name: fmt.Sprintf("a tunnel of another user's in ICMPv6 of type %d", kind), why: CountOther,
-			try: func(r *run) bool {
-				return sendsRaw(workload, unix.IPPROTO_ICMPV6, string([]byte{kind, 0, 0, 0})+"tunnel")(r, outside6)
-			},
-		})
+		for name, u := range map[string]user{"another user's": workload, "another user's with the sidecar's group": wrongUser} {
+			probes = append(probes, probe{
+				name: fmt.Sprintf("a tunnel of %s in ICMPv6 of type %d", name, kind), why: CountOther,
+				try: func(r *run) bool {
+					return sendsRaw(u, unix.IPPROTO_ICMPV6, string([]byte{kind, 0, 0, 0})+"tunnel")(r, outside6)
+				},
+			})
+		}
 	}
 	return probes
 }

@@ -77,8 +77,11 @@ func cutOut() chain {
 // lockOut says who may send. The order is what makes it tight:
 //   - Other users are refused before the sidecar's flows continue: such a flow's connection is known for a while after the sidecar
 //     closed it, and another user could send into it from the same source port.
-//   - The flows continue without asking for a user, since FIN and RST of a closed socket have none. They come before what is seldom: every
-//     packet passes here.
+//   - The flows continue without asking for a user, since FIN, RST and the last ACK of a closed socket have none. They come before what is
+//     seldom: every packet passes here.
+//   - None begins again there: connection tracking takes a SYN in a connection that it knows for a part of it, and a socket that a user
+//     has the kernel make has no file, so no user (SMC's; MPTCP's before Linux 6.5; RxRPC's of UDP). A SYN and a datagram are judged as
+//     a new flow's are.
 //   - Neighbour discovery comes after the refusal too. The kernel's own has no user and reaches it, and a raw socket of another user
 //     can't use its messages as a tunnel.
 //   - Nobody else starts a flow: a packet without a user reaches the end, a socket of the kernel's too.
@@ -92,7 +95,7 @@ func (c Config) lockOut() chain {
 		{notUser, tcp, count(CountOther), reset{}},
 		{notUser, count(CountOther), drop},
 		{owner{group: true, not: true, id: c.GID}, count(CountOther), drop},
-		{mark(fromSidecar), established | related, accept},
+		{mark(fromSidecar), established, noSYN{}, accept},
 		{neighbourSolicit, accept},
 		{neighbourAdvert, accept},
 		{listenerReport2, accept},
@@ -101,7 +104,7 @@ func (c Config) lockOut() chain {
 	}}
 }
 
-// sidecar says where the sidecar may begin a flow.
+// sidecar says where the sidecar may begin a flow, and send datagrams.
 func (c Config) sidecar() chain {
 	begin := setMark(fromSidecar)
 	return chain{name: "sidecar", rules: []rule{

@@ -36,6 +36,8 @@ type (
 	ports struct{ set string }
 	// leased matches while the packet's family is in the set.
 	leased struct{ set string }
+	// noSYN matches a TCP segment that begins nothing.
+	noSYN struct{}
 	// state matches any of the connection's states (bits of NF_CT_STATE_BIT).
 	state uint32
 	// reply matches the direction of replies.
@@ -118,6 +120,7 @@ func (s to) text() string {
 func (s port) text() string   { return fmt.Sprintf("%s dport %d", s.protocol.name(), s.port) }
 func (s ports) text() string  { return "tcp dport @" + s.set }
 func (s leased) text() string { return "meta nfproto @" + s.set }
+func (noSYN) text() string    { return "tcp flags ! syn" }
 
 func (s state) text() string {
 	var names []string
