@@ -150,6 +150,7 @@ var _ = describe("governed pods", Ordered, ContinueOnFailure, func() {
 		report("a governed pod that got past the chain: cut and told %s after it was created", time.Since(began).Round(100*time.Millisecond))
 		before, err := seen(ctx)
 		Expect(err).NotTo(HaveOccurred())
+		Expect(before).NotTo(BeEmpty(), "what got past the chain is seen: the counter counts")
 		Consistently(seen, "3s").WithContext(ctx).Should(Equal(before), "nothing more comes out of it")
 		Eventually(annotation).WithContext(ctx).WithArguments(l, governed, "past", "holdfast.dev/evict").ShouldNot(BeEmpty())
 		Expect(release(ctx)).To(Succeed())
@@ -211,14 +212,15 @@ var _ = describe("governed pods", Ordered, ContinueOnFailure, func() {
 				case "agent":
 					script = `pkill -KILL -f "^/holdfast agent"`
 				case "holdfast-cni": // lives for milliseconds
-					script = `for i in $(seq 400); do pkill -KILL -x holdfast-cni && exit; done`
+					script = `for i in $(seq 400); do pkill -KILL -x holdfast-cni && exit; done; exit 1`
 				}
-				_, _ = node.Shell(ctx, script+" || true")
-				killed++
+				if _, err := node.Shell(ctx, script); err == nil { // else there was none of it just then
+					killed++
+				}
 			}
 			done <- killed
 		}()
-		total, pods := 0, 0
+		total, pods, locked := 0, 0, 0
 		for finished := false; !finished; pods++ {
 			for name, pod := range map[string]*corev1.Pod{"kill-g-": governedPod("", node.Name, sidecar), "kill-u-": servePod("", node.Name, nil)} {
 				pod.Name = fmt.Sprint(name, pods)
@@ -231,6 +233,9 @@ var _ = describe("governed pods", Ordered, ContinueOnFailure, func() {
 			case <-time.After(4 * time.Second):
 			}
 			if pods >= 3 {
+				if podReady(ctx, l, governed, fmt.Sprint("kill-g-", pods-3)) {
+					locked++
+				}
 				for _, name := range []string{"kill-g-", "kill-u-"} {
 					_ = l.Kube.CoreV1().Pods(namespaceOf(name)).Delete(ctx, fmt.Sprint(name, pods-3), metav1.DeleteOptions{})
 				}
@@ -238,6 +243,7 @@ var _ = describe("governed pods", Ordered, ContinueOnFailure, func() {
 		}
 		close(stop)
 		Expect(total).To(Equal(kills))
+		Expect(locked).To(BeNumerically(">", 0), "governed pods that got their lease meanwhile")
 		for i := max(0, pods-3); i < pods; i++ { // those before were deleted
 			Eventually(podReady).WithContext(ctx).WithArguments(l, "default", fmt.Sprint("kill-u-", i)).Should(BeTrue(), "an ungoverned pod is never stuck")
 		}
@@ -250,7 +256,7 @@ var _ = describe("governed pods", Ordered, ContinueOnFailure, func() {
 		out, err := seen(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(out).To(BeEmpty(), "packets of governed pods seen on the node's side of their links")
-		report("%d kills at random instants, %d governed and as many other pods started meanwhile: no packet of a governed pod's flood, no stuck pod", kills, pods)
+		report("%d kills at random instants, %d governed pods, of which %d Ready within 12 s, and as many others started meanwhile: no packet of a governed pod's flood, no stuck pod", kills, pods, locked)
 	},
 		Entry("40", Label(ci), SpecTimeout(12*time.Minute), 40),
 		Entry("500", Label(full), SpecTimeout(60*time.Minute), 500),
