@@ -84,7 +84,7 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, ContinueOnFailure, 
 		}
 	}, SpecTimeout(2*time.Minute))
 
-	It("pods on two nodes talk by Service name through the chain", Label(smoke), func(ctx SpecContext) {
+	It("N2: pods on two nodes talk by Service name through the chain", Label(smoke), func(ctx SpecContext) {
 		installed(ctx)
 		servePods(ctx, l, nodes, "talk")
 		for _, node := range nodes {
@@ -246,7 +246,7 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, ContinueOnFailure, 
 		becomes(ctx, l, opened, nodes[1])
 	}, SpecTimeout(4*time.Minute))
 
-	DescribeTable("pods live on when a process of the node is killed", Label(ci), func(ctx SpecContext, process string) {
+	DescribeTable("I2: pods live on when a process of the node is killed", Label(ci), func(ctx SpecContext, process string) {
 		installed(ctx)
 		servePods(ctx, l, nodes, "talk")
 		node := nodes[1]

@@ -179,7 +179,7 @@ var _ = describe("the generic path", Ordered, ContinueOnFailure, func() {
 		becomes(ctx, l, opened, node)
 	}, SpecTimeout(time.Minute))
 
-	It("guards the disk while the API server is away for two minutes, and keeps what the Node says", Label(full), func(ctx SpecContext) {
+	It("N2, N3: guards the disk while the API server is away for two minutes, and keeps what the Node says", Label(full), func(ctx SpecContext) {
 		open(ctx)
 		start, err := nodes[0].StopAPI(ctx)
 		Expect(err).NotTo(HaveOccurred())
@@ -207,7 +207,7 @@ var _ = describe("the generic path", Ordered, ContinueOnFailure, func() {
 		open(ctx)
 	}, SpecTimeout(4*time.Minute))
 
-	DescribeTable("after a reboot the node opens and starts pods, in whatever order things start", func(ctx SpecContext, order []string) {
+	DescribeTable("N2, N3, I1: after a reboot the node opens and starts pods, in whatever order things start", func(ctx SpecContext, order []string) {
 		open(ctx)
 		reboot(ctx, l, node, file, order)
 		becomes(ctx, l, opened, node)
@@ -252,7 +252,7 @@ var _ = describe("the generic path", Ordered, ContinueOnFailure, func() {
 		}
 	}, SpecTimeout(6*time.Minute))
 
-	It("uninstall with pods running leaves none stuck, and nothing of ours in the chain", Label(smoke), func(ctx SpecContext) {
+	It("N4, I2: uninstall with pods running leaves none stuck, and nothing of ours in the chain", Label(smoke), func(ctx SpecContext) {
 		open(ctx)
 		servePods(ctx, l, nodes, "stay")
 		Expect(helm.Uninstall(ctx, l.Config, helm.ReleaseOptions{Release: "holdfast", Namespace: ours})).To(Succeed())

@@ -33,7 +33,7 @@ Exit code 0: chained. 1: not chained. 2: the command line is wrong.`,
   holdfast doctor --root /tmp/node-copy -o json
   holdfast doctor --root net.d --conf-dir / --runtime crio --drop-ins=false`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			report, err := in.diagnose(cmd.Context(), &files{stdin: cmd.InOrStdin()})
+			report, err := in.diagnose(cmd.Context(), &files{ctx: cmd.Context(), stdin: cmd.InOrStdin()})
 			if err != nil {
 				return usageError{err}
 			}

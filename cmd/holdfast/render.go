@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ Exit code 0: nothing asks for action. 1: there is a finding. 2: the command line
 			if err := in.validate(); err != nil {
 				return usageError{err}
 			}
-			return in.render(&files{stdin: cmd.InOrStdin()}, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return in.render(&files{ctx: cmd.Context(), stdin: cmd.InOrStdin()}, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
@@ -140,32 +141,49 @@ func manifest(cm *corev1.ConfigMap) ([]byte, error) {
 
 // files reads files and, once, standard input.
 type files struct {
+	ctx   context.Context
 	stdin io.Reader
 	used  bool
 }
 
+// read reads a whole file, which may be a pipe, until the context ends.
 func (f *files) read(path string) ([]byte, error) {
+	from, name := func() (io.Reader, error) { return f.stdin, nil }, "standard input"
 	if path != "-" {
-		info, err := os.Stat(path)
-		if err == nil && info.Size() > configmap.MaxDocuments {
-			err = fmt.Errorf("%s: has %d bytes, at most %d are read", path, info.Size(), configmap.MaxDocuments)
-		}
-		if err != nil {
-			return nil, usageError{err}
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return nil, usageError{err}
-		}
-		return data, nil
-	}
-	if f.used {
+		from, name = func() (io.Reader, error) { return os.Open(path) }, path
+	} else if f.used {
 		return nil, usageError{errors.New("only one file can be -, standard input")}
 	}
-	f.used = true
-	data, err := io.ReadAll(io.LimitReader(f.stdin, configmap.MaxDocuments+1))
-	if err != nil {
-		return nil, fmt.Errorf("read standard input: %w", err)
+	f.used = f.used || path == "-"
+	type outcome struct {
+		data []byte
+		err  error
 	}
-	return data, nil
+	done := make(chan outcome, 1)
+	go func() {
+		r, err := from()
+		if err != nil {
+			done <- outcome{nil, err}
+			return
+		}
+		data, err := io.ReadAll(io.LimitReader(r, configmap.MaxDocuments+1))
+		if c, ok := r.(*os.File); ok && path != "-" {
+			err = errors.Join(err, c.Close())
+		}
+		done <- outcome{data, err}
+	}()
+	select {
+	case <-f.ctx.Done():
+		return nil, fmt.Errorf("read %s: %w", name, context.Cause(f.ctx))
+	case o := <-done:
+		switch {
+		case o.err != nil && path != "-":
+			return nil, usageError{o.err}
+		case o.err != nil:
+			return nil, fmt.Errorf("read standard input: %w", o.err)
+		case len(o.data) > configmap.MaxDocuments && path != "-":
+			return nil, usageError{fmt.Errorf("%s: has more than %d bytes", path, configmap.MaxDocuments)}
+		}
+		return o.data, nil
+	}
 }
