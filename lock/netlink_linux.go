@@ -25,6 +25,8 @@ const (
 	// dump is the most that the kernel puts into one datagram of answers, and what it is content with from then on
 	// (net/netlink/af_netlink.c: netlink_dump).
 	dump = 32 << 10
+	// leastBuffer is what no socket's buffers are below (include/net/sock.h: SOCK_MIN_SNDBUF, SOCK_MIN_RCVBUF).
+	leastBuffer = 2 << 10
 )
 
 // dial opens a socket of a netlink family inside the namespace.
@@ -108,6 +110,30 @@ func errnoOf(m message) unix.Errno {
 		return 0
 	}
 	return unix.Errno(-int32(binary.NativeEndian.Uint32(m.about)))
+}
+
+// sendOverhead is what the kernel takes of the buffer beside the data (net/netlink/af_netlink.c: netlink_sendmsg).
+const sendOverhead = 32
+
+// makeRoom has the socket's buffers hold what is sent at once, and what is answered to it before it is read. Only where they don't
+// already, so that a usual lock costs nothing; beyond what the node lets a program without CAP_NET_ADMIN have, since the lists of
+// plugin.json decide (socket(7): SO_RCVBUFFORCE).
+func (s *socket) makeRoom(sent, answered int) error {
+	for _, buffer := range []struct{ size, get, force int }{
+		{sent + sendOverhead, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE}, {answered, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE},
+	} {
+		if buffer.size <= leastBuffer {
+			continue
+		}
+		has, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, buffer.get)
+		if err == nil && has < buffer.size {
+			err = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, buffer.force, buffer.size) // the kernel doubles it
+		}
+		if err != nil {
+			return fmt.Errorf("make room for %d bytes in a netlink socket: %w", buffer.size, err)
+		}
+	}
+	return nil
 }
 
 func (s *socket) send(data []byte) error {

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -98,6 +99,29 @@ func TestValidateReportsEveryFaultAtOnce(t *testing.T) {
 	for _, want := range []string{"type", "capabilities", "resolvers", "refuse[0]"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to name %s", err, want)
+		}
+	}
+}
+
+// Every list that becomes part of the lock is bounded, and by no less than what is proved to work.
+func TestListsThatAreTooLong(t *testing.T) {
+	lists := func(count int) Config {
+		c := Config{Type: Type, Capabilities: map[string]bool{PodAnnotations: true}}
+		for i := range count {
+			c.Resolvers = append(c.Resolvers, fmt.Sprintf("10.96.%d.%d", i>>8, i&0xff))
+			c.AllowPrivate = append(c.AllowPrivate, fmt.Sprintf("10.%d.%d.0/24", i>>8, i&0xff))
+			c.Refuse = append(c.Refuse, fmt.Sprintf("11.%d.%d.0/24", i>>8, i&0xff))
+			c.Ingress.Ports = append(c.Ingress.Ports, i+1)
+		}
+		return c
+	}
+	if err := lists(most).Validate(); err != nil {
+		t.Errorf("as long as they may be: %v", err)
+	}
+	err := lists(most + 1).Validate()
+	for _, key := range []string{"resolvers", "allowPrivate", "refuse", "ingress.ports"} {
+		if want := fmt.Sprintf("plugin.json: %s: 1001 entries, more than 1000; ", key); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want it to contain %q", err, want)
 		}
 	}
 }

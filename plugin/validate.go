@@ -27,6 +27,10 @@ func (c Config) Validate(reserved ...string) error {
 	if len(c.Resolvers) == 0 {
 		faults.add("resolvers: empty; list the cluster DNS service addresses (kubectl -n kube-system get service kube-dns -o jsonpath='{.spec.clusterIPs}')")
 	}
+	bounded(&faults, "resolvers", c.Resolvers)
+	bounded(&faults, "allowPrivate", c.AllowPrivate)
+	bounded(&faults, "refuse", c.Refuse)
+	bounded(&faults, "ingress.ports", c.Ingress.Ports)
 	each(&faults, "resolvers", c.Resolvers, checkResolver)
 	each(&faults, "governedNamespaces", c.GovernedNamespaces, func(name string) string {
 		if slices.Contains(reserved, name) {
@@ -75,6 +79,17 @@ func (c Config) Validate(reserved ...string) error {
 }
 
 const faultsTold = 20
+
+// most bounds each list that becomes part of the lock. With all of them that long the kernel is proved to take the lock, and the
+// agent to be told of it.
+const most = 1000
+
+// bounded is a list's own fault, not a value's.
+func bounded[T any](f *faults, key string, values []T) {
+	if len(values) > most {
+		f.add("%s: %d entries, more than %d; write fewer", key, len(values), most)
+	}
+}
 
 type faults []error
 
