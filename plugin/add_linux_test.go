@@ -337,7 +337,7 @@ func TestAddRevivesNothing(t *testing.T) {
 	}
 	_, err := p.add(t.Context(), args)
 	expect(t, err, CodeRefused, "(Expired)")
-	p.forget("c1")
+	p.forget("c1", "eth0")
 	_, err = p.add(t.Context(), args)
 	expect(t, err, CodeState, "locked already")
 	if _, err := remaining(t, args.Netns); !errors.Is(err, lock.ErrExpired) {
@@ -363,7 +363,7 @@ func TestAddAgainIsNotBelieved(t *testing.T) {
 		change func(*testing.T, Plugin, *skel.CmdArgs)
 		says   string
 	}{
-		"no state file":  {func(_ *testing.T, p Plugin, _ *skel.CmdArgs) { p.forget("c1") }, "no state"},
+		"no state file":  {func(_ *testing.T, p Plugin, _ *skel.CmdArgs) { p.forget("c1", "eth0") }, "no state"},
 		"another id":     {func(_ *testing.T, _ Plugin, a *skel.CmdArgs) { a.ContainerID = "c2" }, "no state"},
 		"another boot":   {rewrite(func(r *adopt.Request) { r.Boot = "another" }), "another boot"},
 		"another inode":  {rewrite(func(r *adopt.Request) { r.Inode++ }), "another network namespace"},

@@ -1,6 +1,8 @@
 package plugin
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,10 +25,10 @@ func TestCheck(t *testing.T) {
 		"no longer ruled": {ungoverned, 0, ""},
 		"never locked, nor to be": {func(t *testing.T, p Plugin, a *skel.CmdArgs) {
 			ungoverned(t, p, a)
-			p.forget("c1")
+			p.forget("c1", "eth0")
 			a.Netns = "/nowhere"
 		}, 0, ""},
-		"got past the chain": {func(_ *testing.T, p Plugin, _ *skel.CmdArgs) { p.forget("c1") }, CodeState, "no state"},
+		"got past the chain": {func(_ *testing.T, p Plugin, _ *skel.CmdArgs) { p.forget("c1", "eth0") }, CodeState, "no state"},
 		"tampering":          {func(t *testing.T, _ Plugin, a *skel.CmdArgs) { tamper(t, a.Netns) }, CodeLock, "differ"},
 		"tampering with one no longer ruled": {func(t *testing.T, p Plugin, a *skel.CmdArgs) {
 			ungoverned(t, p, a)
@@ -58,6 +60,7 @@ func ungoverned(_ *testing.T, _ Plugin, a *skel.CmdArgs) {
 	a.Args = strings.Replace(a.Args, "=agents", "=default", 1)
 }
 
+// I2: DEL and GC forget what they are about, and nothing else.
 func TestDeleteAndCollect(t *testing.T) {
 	p := newPlugin(t, nil)
 	keep := func(ids ...string) {
@@ -67,7 +70,10 @@ func TestDeleteAndCollect(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, id := range ids {
-			r := adopt.Request{Version: adopt.Version, ContainerID: id, NetNS: "/x", Inode: 1, Boot: boot, Namespace: "a", Name: "p", UID: "u", Rules: "r", Record: []byte("{}")}
+			r := adopt.Request{
+				Version: adopt.Version, ContainerID: id, NetNS: "/x", Network: "cilium", IfName: "eth0", Inode: 1, Boot: boot,
+				Namespace: "a", Name: "p", UID: "u", Rules: "r", Record: []byte("{}"),
+			}
 			if err := p.States.Write(r); err != nil {
 				t.Fatal(err)
 			}
@@ -81,21 +87,60 @@ func TestDeleteAndCollect(t *testing.T) {
 			t.Errorf("kept %v, %v; want %v", got, err, want)
 		}
 	}
-	p.forget("c1") // before there is a folder
-	p.collect([]byte(`{"cni.dev/valid-attachments":[]}`))
+	collect := func(rest string) { p.collect([]byte(`{"cniVersion":"1.1.0","name":"cilium",` + rest + `}`)) }
+	p.forget("c1", "eth0") // before there is a folder
+	collect(`"cni.dev/valid-attachments":[]`)
 	keep("c1", "c2", "c3", "c4")
-	p.forget("c1")
-	p.forget("c1")
-	p.forget("../pods/c2")
+	p.forget("c1", "eth0")
+	p.forget("c1", "eth0")
+	p.forget("../pods/c2", "eth0")
+	p.forget("c2", "eth1")
+	p.forget("c2", "")
 	expectIDs("c2", "c3", "c4")
-	for _, unread := range []string{``, `{`, `{}`, `{"cni.dev/valid-attachments":null}`, `{"cni.dev/valid-attachments":"c2"}`} {
+	for _, unread := range []string{
+		``, `{`, `{}`, `{"cni.dev/valid-attachments":[]}`, `{"name":"","cni.dev/valid-attachments":[]}`, `{"name":["cilium"],"cni.dev/valid-attachments":[]}`,
+		`{"name":"other","cni.dev/valid-attachments":[]}`, `{"name":"cilium"}`, `{"name":"cilium","cni.dev/valid-attachments":null}`,
+		`{"name":"cilium","cni.dev/valid-attachments":"c2"}`, `{"name":"other","name":"cilium","cni.dev/valid-attachments":[]}`,
+		`{"name":"cilium","cni.dev/valid-attachments":[{"containerID":"c2","ifname":"eth0"}],"cni.dev/valid-attachments":[]}`,
+		`{"name":"cilium","CNI.dev/valid-attachments":[]}`, `{"Name":"cilium","cni.dev/valid-attachments":[]}`,
+	} {
 		p.collect([]byte(unread))
+		expectIDs("c2", "c3", "c4")
 	}
-	expectIDs("c2", "c3", "c4")
-	p.collect([]byte(`{"cni.dev/valid-attachments":[{"containerID":"c2","ifname":"eth0"},{"containerID":"c2","ifname":"eth1"},{"containerID":"c9","ifname":"eth0"}]}`))
+	collect(`"cni.dev/valid-attachments":[{"containerID":"c2","ifname":"eth0"},{"containerID":"c2","ifname":"eth1"},{"containerID":"c3","ifname":"eth1"},{"containerID":"c9","ifname":"eth0"}]`)
 	expectIDs("c2")
-	p.collect([]byte(`{"cni.dev/valid-attachments":[]}`))
+	collect(`"cni.dev/valid-attachments":[]`)
 	expectIDs()
+}
+
+// A sandbox with two interfaces has one lock, and its state is the first one's: what becomes of the second is nothing to it.
+func TestASecondInterface(t *testing.T) {
+	var asked []adopt.Request
+	p := newPlugin(t, func(ctx context.Context, r adopt.Request) error { asked = append(asked, r); return lend(ctx, r) })
+	first := argsOf(holdNetns(t, false), configOf("1.1.0", ""))
+	second := *first
+	second.IfName, second.StdinData = "eth1", bytes.Replace(first.StdinData, []byte(`"name":"cilium"`), []byte(`"name":"other"`), 1)
+	both := func(does func(*skel.CmdArgs) error) {
+		t.Helper()
+		for _, args := range []*skel.CmdArgs{first, &second} {
+			if err := does(args); err != nil {
+				t.Errorf("%s: %v", args.IfName, err)
+			}
+		}
+	}
+	both(func(args *skel.CmdArgs) error { _, err := p.add(t.Context(), args); return err })
+	if len(asked) != 2 || asked[0].Network != "cilium" || asked[0].IfName != "eth0" || asked[1].Network != "cilium" || asked[1].IfName != "eth0" {
+		t.Errorf("the agent was asked %d times; last of %s on %s", len(asked), asked[len(asked)-1].IfName, asked[len(asked)-1].Network)
+	}
+	both(p.check)
+	p.forget("c1", "eth1")
+	p.collect([]byte(`{"name":"other","cni.dev/valid-attachments":[]}`))
+	both(p.check)
+	if _, err := remaining(t, first.Netns); err != nil {
+		t.Errorf("the lease: %v", err)
+	}
+	p.forget("c1", "eth0")
+	expect(t, p.check(first), CodeState, "no state")
 }
 
 // I2: STATUS closes a node only if no pod could start on it.

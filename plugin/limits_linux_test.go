@@ -113,7 +113,8 @@ func TestTheLongestRecordFits(t *testing.T) {
 	}
 	long := strings.Repeat("<", 253) // JSON writes it as six
 	request := adopt.Request{
-		Version: adopt.Version, ContainerID: strings.Repeat("c", 200), NetNS: "/" + strings.Repeat("<", 4094), Device: 1 << 63, Inode: 1 << 63, Boot: boot,
+		Version: adopt.Version, ContainerID: strings.Repeat("c", 200), NetNS: "/" + strings.Repeat("<", 4094),
+		Network: long, IfName: long, Device: 1 << 63, Inode: 1 << 63, Boot: boot,
 		Namespace: long, Name: long, UID: long, Rules: rules.Digest(), Record: kept,
 	}
 	if err := p.States.Write(request); err != nil {

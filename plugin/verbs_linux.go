@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +9,7 @@ import (
 	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/version"
+	"github.com/go-json-experiment/json"
 
 	"github.com/holdfast-cni/holdfast/agent/adopt"
 	"github.com/holdfast-cni/holdfast/plugin/pass"
@@ -41,7 +41,7 @@ func (p Plugin) Main(read []byte) int {
 		// A pod that can't be removed helps nobody, whatever is wrong with the list.
 		p.log(err)
 		if command == "DEL" {
-			p.forget(os.Getenv("CNI_CONTAINERID"))
+			p.forget(os.Getenv("CNI_CONTAINERID"), os.Getenv("CNI_IFNAME"))
 		}
 		return 0
 	}
@@ -58,10 +58,11 @@ func (p Plugin) Main(read []byte) int {
 func (p Plugin) call(read []byte) (result []byte, err *types.Error) {
 	if r, plain := pass.Plain(os.Getenv, read); plain {
 		args := skel.CmdArgs{
-			ContainerID: os.Getenv("CNI_CONTAINERID"), Netns: os.Getenv("CNI_NETNS"), Args: os.Getenv("CNI_ARGS"), StdinData: read,
+			ContainerID: os.Getenv("CNI_CONTAINERID"), Netns: os.Getenv("CNI_NETNS"), IfName: os.Getenv("CNI_IFNAME"),
+			Args: os.Getenv("CNI_ARGS"), StdinData: read,
 		}
 		if whose := pass.PodOf(args.Args); r.Governs(whose) {
-			err = p.govern(context.Background(), &args, whose)
+			err = p.govern(context.Background(), &args, r, whose)
 		}
 		return r.Same(), err
 	}
@@ -72,7 +73,7 @@ func (p Plugin) call(read []byte) (result []byte, err *types.Error) {
 	}
 	err = skel.PluginMainFuncsWithError(skel.CNIFuncs{
 		Add:    func(args *skel.CmdArgs) (err error) { result, err = p.add(context.Background(), args); return err },
-		Del:    func(args *skel.CmdArgs) error { p.forget(args.ContainerID); return nil },
+		Del:    func(args *skel.CmdArgs) error { p.forget(args.ContainerID, args.IfName); return nil },
 		Check:  p.check,
 		GC:     func(args *skel.CmdArgs) error { p.collect(args.StdinData); return nil },
 		Status: p.status,
@@ -94,28 +95,29 @@ func putBack(read []byte) error {
 	return nil
 }
 
-// forget is DEL. The namespace, with its lock, is the runtime's to remove.
-func (p Plugin) forget(containerID string) {
-	if err := p.States.Remove(containerID); err != nil {
+// forget is DEL of one interface. The namespace, with its lock, is the runtime's to remove.
+func (p Plugin) forget(containerID, ifName string) {
+	if err := p.States.Forget(adopt.Attachment{ContainerID: containerID, IfName: ifName}); err != nil {
 		p.log(err)
 	}
 }
 
-// collect is GC: it forgets every sandbox that the runtime doesn't list, and none if it lists none it could read (CNI specification,
-// section "GC": cni.dev/valid-attachments).
+// collect is GC of one network: it forgets each of its sandboxes that the runtime doesn't list, and none if it lists none it could
+// read (CNI specification, section "GC": cni.dev/valid-attachments). Of a key that stands there twice neither is believed.
 func (p Plugin) collect(stdin []byte) {
-	var valid struct {
+	var of struct {
+		Network     string                `json:"name"`
 		Attachments *[]types.GCAttachment `json:"cni.dev/valid-attachments"`
 	}
-	if err := json.Unmarshal(stdin, &valid); err != nil || valid.Attachments == nil {
-		p.log(fmt.Errorf("forget ended sandboxes: no list of those that are valid: %v", err))
+	if err := json.Unmarshal(stdin, &of); err != nil || of.Attachments == nil || of.Network == "" {
+		p.log(fmt.Errorf("forget ended sandboxes: no network, or no list of its sandboxes that are valid: %v", err))
 		return
 	}
-	keep := map[string]bool{}
-	for _, a := range *valid.Attachments {
-		keep[a.ContainerID] = true
+	valid := map[adopt.Attachment]bool{}
+	for _, a := range *of.Attachments {
+		valid[adopt.Attachment{ContainerID: a.ContainerID, IfName: a.IfName}] = true
 	}
-	if err := p.States.Keep(keep); err != nil {
+	if err := p.States.Keep(of.Network, valid); err != nil {
 		p.log(err)
 	}
 }

@@ -19,6 +19,8 @@ var (
 	ErrNoState = errors.New("no state of this container is kept; it got past the chain, or its file was removed: delete the pod")
 	// ErrState means that a state file can't be read as one.
 	ErrState = errors.New("not a whole state file of this container; delete the pod")
+	// ErrWhose means that it isn't known to which interface a state file belongs.
+	ErrWhose = errors.New("it isn't known whether the state file is of this interface; it stays until the node restarts")
 	// ErrOtherBoot means that a state file was written before the node was started.
 	ErrOtherBoot = errors.New("the state file is of another boot; delete the pod")
 	// ErrOtherNamespace means that a state file is about another network namespace.

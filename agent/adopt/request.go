@@ -19,6 +19,10 @@ type Request struct {
 	// ContainerID is the sandbox's, NetNS the path of its namespace as the runtime gave it.
 	ContainerID string `json:"containerID"`
 	NetNS       string `json:"netns"`
+	// Network and IfName are the network list's name and the interface of the ADD that put the lock on, so that GC and DEL of others don't
+	// forget it. Empty is not known.
+	Network string `json:"network,omitempty"`
+	IfName  string `json:"ifname,omitempty"`
 	// Device and Inode tell the namespace from every other that exists (lock.ID); Boot is the boot that they are of.
 	Device uint64 `json:"device"`
 	Inode  uint64 `json:"inode"`
@@ -48,6 +52,9 @@ func (r Request) Validate() error {
 		{"boot", r.Boot}, {"namespace", r.Namespace}, {"name", r.Name}, {"uid", r.UID}, {"rules", r.Rules},
 	} {
 		refuse(field.value == "" || len(field.value) > maxName, "%s %.80q: empty or too long", field.name, field.value)
+	}
+	for _, field := range []struct{ name, value string }{{"network", r.Network}, {"ifname", r.IfName}} {
+		refuse(len(field.value) > maxName, "%s %.80q: too long", field.name, field.value)
 	}
 	refuse(len(r.Record) == 0 || string(r.Record) == "null", "record: missing")
 	if len(faults) > 0 {

@@ -23,7 +23,7 @@ const (
 )
 
 // Store keeps one file per sandbox, <container id>.json, written before the agent is asked and removed at DEL. A file means that its
-// namespace was locked, not that it ever had a lease.
+// namespace was locked, not that it ever had a lease. It belongs to the first interface for which the sandbox was locked.
 type Store struct{ Folder string }
 
 // Write keeps a request, whole or not at all.
@@ -68,6 +68,21 @@ func (s Store) Read(containerID string) (r Request, err error) {
 			r, err = Request{}, fmt.Errorf("read the state of container %.80q: %w", containerID, err)
 		}
 	}()
+	if r, err = s.whole(containerID); err != nil {
+		return r, err
+	}
+	boot, err := Boot()
+	if err != nil {
+		return r, err
+	}
+	if r.Boot != boot {
+		return r, fmt.Errorf("%w (%s)", ErrOtherBoot, r.Boot)
+	}
+	return r, nil
+}
+
+// whole reads a state file of any boot.
+func (s Store) whole(containerID string) (r Request, err error) {
 	if !SafeID(containerID) {
 		return r, fmt.Errorf("%w: not a container id", ErrState)
 	}
@@ -83,13 +98,6 @@ func (s Store) Read(containerID string) (r Request, err error) {
 	}
 	if r.ContainerID != containerID {
 		return r, fmt.Errorf("%w: it is of container %q", ErrState, r.ContainerID)
-	}
-	boot, err := Boot()
-	if err != nil {
-		return r, err
-	}
-	if r.Boot != boot {
-		return r, fmt.Errorf("%w (%s)", ErrOtherBoot, r.Boot)
 	}
 	return r, nil
 }
@@ -123,6 +131,30 @@ func readAll(path string) (data []byte, err error) {
 	return data, err
 }
 
+// Attachment is an interface of a sandbox, as the CNI specification names it to DEL and GC.
+type Attachment struct{ ContainerID, IfName string }
+
+// Forget forgets what was kept for the attachment, and nothing that was kept for another of the same sandbox. What doesn't say whose it
+// is stays, with an error; what was never kept is forgotten already.
+func (s Store) Forget(a Attachment) error {
+	if !SafeID(a.ContainerID) {
+		return nil
+	}
+	r, err := s.whole(a.ContainerID)
+	switch {
+	case errors.Is(err, ErrNoState):
+		return nil
+	case err == nil && (r.IfName == "" || a.IfName == ""):
+		err = ErrWhose
+	case err == nil && r.IfName != a.IfName:
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("forget interface %q of container %q: %w", a.IfName, a.ContainerID, err)
+	}
+	return s.Remove(a.ContainerID)
+}
+
 // Remove forgets a container; one that was never kept is forgotten already.
 func (s Store) Remove(containerID string) error {
 	if !SafeID(containerID) {
@@ -149,12 +181,15 @@ func (s Store) IDs() ([]string, error) {
 	return ids, nil
 }
 
-// Keep forgets every container but those that keep holds, and removes what killed writers left.
-func (s Store) Keep(keep map[string]bool) error {
+// Keep forgets every attachment of the network but those that valid holds, where one without an interface stands for all of its
+// sandbox, and removes what killed writers left. What is of another network, or doesn't say of which it is, stays.
+func (s Store) Keep(network string, valid map[Attachment]bool) error {
 	ids, err := s.IDs()
 	errs := []error{err}
 	for _, id := range ids {
-		if !keep[id] {
+		r, err := s.whole(id)
+		known := err == nil && r.Network != "" && r.IfName != ""
+		if known && r.Network == network && !valid[Attachment{id, r.IfName}] && !valid[Attachment{ContainerID: id}] {
 			errs = append(errs, s.Remove(id))
 		}
 	}

@@ -98,26 +98,47 @@ func TestStateThatIsNotBelieved(t *testing.T) {
 	}
 }
 
-func TestKeepForgetsTheOthers(t *testing.T) {
-	s, r := newStore(t)
-	if err := s.Keep(nil); err != nil {
-		t.Errorf("without a folder: %v", err)
-	}
-	for _, id := range []string{"c1", "c2", "c3"} {
+// keepAll writes the state of each container, as it is told.
+func keepAll(t *testing.T, s Store, r Request, of map[string]func(*Request)) {
+	t.Helper()
+	for id, change := range of {
+		r := r
 		r.ContainerID = id
+		change(&r)
 		if err := s.Write(r); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func TestKeepForgetsTheOthersOfItsNetwork(t *testing.T) {
+	s, r := newStore(t)
+	if err := s.Keep("cilium", nil); err != nil {
+		t.Errorf("without a folder: %v", err)
+	}
+	keepAll(t, s, r, map[string]func(*Request){
+		"valid": func(*Request) {}, "ended": func(*Request) {}, "somehow-valid": func(*Request) {},
+		"valid-by-another": func(*Request) {},
+		"another-network":  func(r *Request) { r.Network = "other" },
+		"no-network":       func(r *Request) { r.Network = "" },
+		"no-interface":     func(r *Request) { r.IfName = "" },
+		"another-boot":     func(r *Request) { r.Boot = "before" },
+		"other-of-before":  func(r *Request) { r.Boot, r.Network = "before", "other" },
+		"broken":           func(*Request) {},
+	})
+	if err := os.Truncate(s.path("broken"), 20); err != nil {
+		t.Fatal(err)
 	}
 	old, fresh := filepath.Join(s.Folder, ".new-1"), filepath.Join(s.Folder, ".new-2")
 	long := time.Now().Add(-time.Hour)
 	if err := errors.Join(os.WriteFile(old, nil, 0o600), os.WriteFile(fresh, nil, 0o600), os.Chtimes(old, long, long)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Keep(map[string]bool{"c2": true}); err != nil {
+	if err := s.Keep("cilium", map[Attachment]bool{{"valid", "eth0"}: true, {"valid-by-another", "eth1"}: true, {ContainerID: "somehow-valid"}: true}); err != nil {
 		t.Fatal(err)
 	}
-	if ids, err := s.IDs(); err != nil || !cmp.Equal(ids, []string{"c2"}) {
+	want := []string{"another-network", "broken", "no-interface", "no-network", "other-of-before", "somehow-valid", "valid"}
+	if ids, err := s.IDs(); err != nil || !cmp.Equal(ids, want) {
 		t.Errorf("got %v, %v", ids, err)
 	}
 	if _, err := os.Stat(old); err == nil {
@@ -125,6 +146,37 @@ func TestKeepForgetsTheOthers(t *testing.T) {
 	}
 	if _, err := os.Stat(fresh); err != nil {
 		t.Error("what a writer may still be at is gone")
+	}
+}
+
+func TestForgetIsOfOneInterface(t *testing.T) {
+	tests := map[string]struct {
+		change func(*Request)
+		ifName string
+		kept   bool
+		err    error
+	}{
+		"its own":            {func(*Request) {}, "eth0", false, nil},
+		"its own, of before": {func(r *Request) { r.Boot = "before" }, "eth0", false, nil},
+		"another":            {func(*Request) {}, "eth1", true, nil},
+		"of none":            {func(*Request) {}, "", true, ErrWhose},
+		"nobody's":           {func(r *Request) { r.IfName = "" }, "eth0", true, ErrWhose},
+		"nobody's, of none":  {func(r *Request) { r.IfName = "" }, "", true, ErrWhose},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s, r := newStore(t)
+			if err := s.Forget(Attachment{"c1", test.ifName}); err != nil {
+				t.Errorf("what was never kept: %v", err)
+			}
+			keepAll(t, s, r, map[string]func(*Request){"c1": test.change})
+			if err := s.Forget(Attachment{"c1", test.ifName}); !errors.Is(err, test.err) {
+				t.Errorf("got %v, want %v", err, test.err)
+			}
+			if ids, err := s.IDs(); err != nil || (len(ids) == 1) != test.kept {
+				t.Errorf("kept %v, %v", ids, err)
+			}
+		})
 	}
 }
 

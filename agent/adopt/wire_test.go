@@ -11,7 +11,7 @@ import (
 
 func aRequest() Request {
 	return Request{
-		Version: Version, ContainerID: "c1", NetNS: "/run/netns/x", Device: 4, Inode: 4026532000, Boot: "b",
+		Version: Version, ContainerID: "c1", NetNS: "/run/netns/x", Network: "cilium", IfName: "eth0", Device: 4, Inode: 4026532000, Boot: "b",
 		Namespace: "agents", Name: "p", UID: "u", Rules: strings.Repeat("ab", 32), Record: []byte(`{"flags":0}`),
 	}
 }
@@ -43,6 +43,8 @@ func TestRequestsThatAreNone(t *testing.T) {
 		"version":      func(r *Request) { r.Version = 2 },
 		"containerID":  func(r *Request) { r.ContainerID = "../c1" },
 		"netns":        func(r *Request) { r.NetNS = "netns" },
+		"network":      func(r *Request) { r.Network = strings.Repeat("x", 254) },
+		"ifname":       func(r *Request) { r.IfName = strings.Repeat("x", 254) },
 		"inode":        func(r *Request) { r.Inode = 0 },
 		"boot":         func(r *Request) { r.Boot = "" },
 		"namespace":    func(r *Request) { r.Namespace = "" },
