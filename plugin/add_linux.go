@@ -38,8 +38,8 @@ func (p Plugin) add(ctx context.Context, args *skel.CmdArgs) ([]byte, error) {
 // and after any error, nothing passes but loopback.
 func (p Plugin) govern(ctx context.Context, args *skel.CmdArgs, r pass.Request, whose pass.Pod) *types.Error {
 	switch {
-	case whose.Namespace == "" || whose.Name == "" || whose.UID == "":
-		return errIdentity("K8S_POD_NAMESPACE, K8S_POD_NAME and K8S_POD_UID in CNI_ARGS")
+	case whose.Unclear || whose.Namespace == "" || whose.Name == "" || whose.UID == "":
+		return errIdentity("K8S_POD_NAMESPACE, K8S_POD_NAME and K8S_POD_UID in CNI_ARGS, each once")
 	case !adopt.SafeID(args.ContainerID):
 		return errIdentity("a container id")
 	}

@@ -207,13 +207,21 @@ func TestGovernedPodsThatAreRefusedAtOnce(t *testing.T) {
 		code   uint
 		says   string
 	}{
-		"malformed":          {func(a *skel.CmdArgs) { a.StdinData = []byte(`{"type":`) }, types.ErrDecodingFailure, "can't be read"},
-		"a list of no kind":  {func(a *skel.CmdArgs) { a.StdinData = []byte(`{"governedNamespaces":"agents"}`) }, types.ErrDecodingFailure, "can't be read"},
-		"no prevResult":      {func(a *skel.CmdArgs) { a.StdinData = without(`,"prevResult":` + resultText("1.0.0")) }, types.ErrInvalidNetworkConfig, "no prevResult"},
-		"an unknown key":     {func(a *skel.CmdArgs) { a.StdinData = configOf("1.0.0", `,"refuses":[]`) }, types.ErrInvalidNetworkConfig, "refuses: unknown key"},
-		"no resolvers":       {func(a *skel.CmdArgs) { a.StdinData = without(`"10.96.0.10","fd00:96::a"`) }, types.ErrInvalidNetworkConfig, "resolvers: empty"},
-		"metadata allowed":   {func(a *skel.CmdArgs) { a.StdinData = configOf("1.0.0", `,"allowPrivate":["169.254.0.0/16"]`) }, types.ErrInvalidNetworkConfig, "allowPrivate[0]"},
-		"no UID":             {func(a *skel.CmdArgs) { a.Args = "K8S_POD_NAMESPACE=agents;K8S_POD_NAME=p" }, types.ErrInvalidEnvironmentVariables, "K8S_POD_UID"},
+		"malformed":         {func(a *skel.CmdArgs) { a.StdinData = []byte(`{"type":`) }, types.ErrDecodingFailure, "can't be read"},
+		"a list of no kind": {func(a *skel.CmdArgs) { a.StdinData = []byte(`{"governedNamespaces":"agents"}`) }, types.ErrDecodingFailure, "can't be read"},
+		"no prevResult":     {func(a *skel.CmdArgs) { a.StdinData = without(`,"prevResult":` + resultText("1.0.0")) }, types.ErrInvalidNetworkConfig, "no prevResult"},
+		"an unknown key":    {func(a *skel.CmdArgs) { a.StdinData = configOf("1.0.0", `,"refuses":[]`) }, types.ErrInvalidNetworkConfig, "refuses: unknown key"},
+		"no resolvers":      {func(a *skel.CmdArgs) { a.StdinData = without(`"10.96.0.10","fd00:96::a"`) }, types.ErrInvalidNetworkConfig, "resolvers: empty"},
+		"metadata allowed":  {func(a *skel.CmdArgs) { a.StdinData = configOf("1.0.0", `,"allowPrivate":["169.254.0.0/16"]`) }, types.ErrInvalidNetworkConfig, "allowPrivate[0]"},
+		"no UID":            {func(a *skel.CmdArgs) { a.Args = "K8S_POD_NAMESPACE=agents;K8S_POD_NAME=p" }, types.ErrInvalidEnvironmentVariables, "K8S_POD_UID"},
+		"two pods": {func(a *skel.CmdArgs) {
+			a.Args = strings.Replace(agentsPod, "K8S_POD_NAMESPACE=agents", "K8S_POD_NAMESPACE=agents;K8S_POD_NAMESPACE=default", 1)
+		}, types.ErrInvalidEnvironmentVariables, "each once"},
+		"a pod of no namespace": {func(a *skel.CmdArgs) { a.Args = "K8S_POD_NAME=p;K8S_POD_UID=u1" }, types.ErrInvalidEnvironmentVariables, "K8S_POD_NAMESPACE"},
+		"annotated twice": {func(a *skel.CmdArgs) {
+			a.Args = strings.Replace(agentsPod, "=agents", "=default", 1)
+			a.StdinData = configOf("1.0.0", `,"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"holdfast.dev/governed":"true"}},"runtimeConfig":null`)
+		}, types.ErrInvalidNetworkConfig, "runtimeConfig"},
 		"an id with slashes": {func(a *skel.CmdArgs) { a.ContainerID = "../../etc/x" }, types.ErrInvalidEnvironmentVariables, "container id"},
 		"a netns gone":       {func(a *skel.CmdArgs) { a.Netns = "/run/netns/nowhere" }, types.ErrInvalidNetNS, "gone"},
 		"a file":             {func(a *skel.CmdArgs) { a.Netns = file }, types.ErrInvalidNetNS, "not a network namespace"},

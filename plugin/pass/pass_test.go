@@ -43,6 +43,23 @@ func TestUngovernedPodsPass(t *testing.T) {
 	}
 }
 
+// annotatedTwice are governed by one of two values of a key, whichever a reader takes.
+var annotatedTwice = []string{
+	`"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"holdfast.dev/governed":"true"}},"runtimeConfig":null`,
+	`"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"holdfast.dev/governed":"true"}},"runtimeConfig":{}`,
+	`"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"holdfast.dev/governed":"true"}},"RUNTIMECONFIG":{"io.kubernetes.cri.pod-annotations":null}`,
+	`"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"holdfast.dev/governed":"true"}},"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"holdfast.dev/governed":"false"}}`,
+	`"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"holdfast.dev/governed":"true"},"IO.kubernetes.cri.pod-annotations":{"holdfast.dev/governed":"false"}}`,
+	`"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"holdfast.dev/governed":"true"},"io.kubernetes.cri.pod-annotations":null}`,
+	`"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"holdfast.dev/governed":"true","holdfast.dev/governed":"false"}}`,
+	`"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"a":null,"holdfast\u002edev/governed":"true","holdfast.dev/governed":null}}`,
+	`"runtimeConfig":null,"RuntimeConfig":{"io.kubernetes.cri.pod-annotations":{"holdfast.dev/governed":"no","holdfast.dev/governed":"true"}}`,
+}
+
+var withNamespaces = stdin(`,"governedNamespaces":["agents"],"prevResult":` + prevResult)
+
+func args(text string) map[string]string { return map[string]string{"CNI_ARGS": text} }
+
 // I1: what isn't plainly an ungoverned pod's is left to the whole plugin.
 func TestOthersDoNotPass(t *testing.T) {
 	good := stdin(`,"prevResult":` + prevResult)
@@ -54,6 +71,8 @@ func TestOthersDoNotPass(t *testing.T) {
 		"N8 undone by another key": {stdin(`,"governedNamespaces":["default"],"GovernedNamespaces":[],"prevResult":` + prevResult), nil},
 		"N8 undone by the same":    {stdin(`,"governedNamespaces":["default"],"governedNamespaces":null,"prevResult":` + prevResult), nil},
 		"an annotation":            {stdin(`,"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"holdfast.dev/governed":"true"}},"prevResult":` + prevResult), nil},
+		"N8 args twice":            {withNamespaces, args("K8S_POD_NAMESPACE=agents;K8S_POD_NAMESPACE=default;K8S_POD_NAME=p;K8S_POD_UID=u")},
+		"N8 args of no namespace":  {withNamespaces, args("K8S_POD_NAME=p;K8S_POD_UID=u")},
 		"no prevResult":            {stdin(``), nil},
 		"a prevResult that's null": {stdin(`,"prevResult":null`), nil},
 		"one that's no object":     {stdin(`,"prevResult":"x"`), nil},
@@ -69,6 +88,11 @@ func TestOthersDoNotPass(t *testing.T) {
 		"no interface":             {good, map[string]string{"CNI_IFNAME": ""}},
 		"no path":                  {good, map[string]string{"CNI_PATH": ""}},
 	}
+	for i, runtime := range annotatedTwice {
+		if got, passed := Through(environment(nil), stdin(`,`+runtime+`,"prevResult":`+prevResult)); passed {
+			t.Errorf("N8 annotated %d: passed: %s", i, got)
+		}
+	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			if got, passed := Through(environment(test.env), test.stdin); passed || got != nil {
@@ -83,11 +107,37 @@ func TestOthersDoNotPass(t *testing.T) {
 
 func TestPodIsReadFromTheArguments(t *testing.T) {
 	for args, want := range map[string]Pod{
-		"": {}, ";;=": {}, "K8S_POD_NAMESPACE": {},
-		"IgnoreUnknown=1;K8S_POD_NAMESPACE=a;K8S_POD_NAME=b=c;K8S_POD_UID=d": {"a", "b=c", "d"},
+		"": {}, ";;=": {}, "IgnoreUnknown=1;IgnoreUnknown=1;K8S_CLUSTER=a": {},
+		"IgnoreUnknown=1;K8S_POD_NAMESPACE=a;K8S_POD_NAME=b=c;K8S_POD_UID=d": {"a", "b=c", "d", false},
+		"K8S_POD_NAMESPACE=a;K8S_POD_NAME=b":                                 {"a", "b", "", false}, // of a runtime older than the UID
+		"K8S_POD_NAMESPACE=a;K8S_POD_NAME=b;K8S_POD_UID=":                    {"a", "b", "", false},
+		"K8S_POD_NAMESPACE":                                 {Unclear: true},
+		"K8S_POD_NAMESPACE=;K8S_POD_NAME=b":                 {Name: "b", Unclear: true},
+		"K8S_POD_INFRA_CONTAINER_ID=c":                      {Unclear: true},
+		" K8S_POD_NAMESPACE=a; K8S_POD_NAME=b":              {"a", "b", "", false},
+		"K8S_POD_NAMESPACE=a ;K8S_POD_NAME=b":               {"a ", "b", "", true},
+		"K8S_POD_NAMESPACE=A;K8S_POD_NAME=b":                {"A", "b", "", true},
+		"K8S_POD_NAMESPACE=a;K8S_POD_NAMESPACE=a":           {"a", "", "", true},
+		"K8S_POD_NAMESPACE=a;K8S_POD_NAME=b;K8S_POD_NAME=c": {"a", "c", "", true},
+		"K8S_POD_NAMESPACE=a;K8S_CLUSTER=b;K8S_CLUSTER=c":   {"a", "", "", true},
 	} {
 		if diff := cmp.Diff(want, PodOf(args)); diff != "" {
 			t.Errorf("%q: %s", args, diff)
+		}
+	}
+}
+
+// N8: who can't be told is governed where namespaces are, and where none are, or nobody is named, not.
+func TestPodsOfWhichCannotBeTold(t *testing.T) {
+	for text, governed := range map[string]bool{
+		"": false, "IgnoreUnknown=1": false, "K8S_POD_NAMESPACE=default;K8S_POD_NAME=p": false,
+		"K8S_POD_NAMESPACE=default;K8S_POD_NAMESPACE=default": true, "K8S_POD_NAME=p": true, "K8S_POD_NAMESPACE=": true,
+	} {
+		if _, passed := Through(environment(args(text)), withNamespaces); passed == governed {
+			t.Errorf("%q: passed %v", text, passed)
+		}
+		if _, passed := Through(environment(args(text)), stdin(`,"prevResult":`+prevResult)); !passed {
+			t.Errorf("%q: doesn't pass where no namespace is governed", text)
 		}
 	}
 }
@@ -96,6 +146,11 @@ func TestPodIsReadFromTheArguments(t *testing.T) {
 func FuzzThrough(f *testing.F) {
 	f.Add(stdin(`,"prevResult":`+prevResult), "K8S_POD_NAMESPACE=default")
 	f.Add(stdin(`,"governedNamespaces":["agents"],"prevResult":`+prevResult), "K8S_POD_NAMESPACE=agents")
+	for _, runtime := range annotatedTwice {
+		f.Add(stdin(`,`+runtime+`,"prevResult":`+prevResult), "K8S_POD_NAMESPACE=default")
+	}
+	f.Add(withNamespaces, "K8S_POD_NAMESPACE=agents;K8S_POD_NAMESPACE=default")
+	f.Add(withNamespaces, "K8S_POD_NAMESPACE=;K8S_POD_NAME=p")
 	f.Fuzz(func(t *testing.T, data []byte, args string) {
 		got, passed := Through(environment(map[string]string{"CNI_ARGS": args}), data)
 		r, err := Parse(data)
