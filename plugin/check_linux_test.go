@@ -3,6 +3,7 @@ package plugin
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -143,6 +144,18 @@ func TestASecondInterface(t *testing.T) {
 	expect(t, p.check(first), CodeState, "no state")
 }
 
+func TestLogNamesThePluginOnce(t *testing.T) {
+	var log bytes.Buffer
+	p := Plugin{Log: &log}
+	p.log(errNoPrevResult())
+	p.log(errors.New("oh"))
+	for _, line := range strings.Split(strings.TrimSpace(log.String()), "\n") {
+		if !strings.HasPrefix(line, about) || strings.Count(line, about) != 1 {
+			t.Error(line)
+		}
+	}
+}
+
 // I2: STATUS closes a node only if no pod could start on it.
 func TestStatus(t *testing.T) {
 	p := newPlugin(t, nil)
@@ -157,6 +170,12 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	for _, stdin := range []string{`{"governedNamespaces":"agents"}`, `[]`, fmt.Sprintf(`{"governedNamespaces":[%d]}`, 1)} {
-		expect(t, p.status(&skel.CmdArgs{StdinData: []byte(stdin)}), types.ErrPluginNotAvailable, "no pod can start")
+		err := p.status(&skel.CmdArgs{StdinData: []byte(stdin)})
+		expect(t, err, types.ErrPluginNotAvailable, "no pod can start")
+		for _, once := range []string{about, "correct plugin.json"} {
+			if strings.Count(err.Error(), once) != 1 {
+				t.Errorf("%q stands more than once, or not: %v", once, err)
+			}
+		}
 	}
 }

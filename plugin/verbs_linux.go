@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
@@ -125,10 +126,13 @@ func (p Plugin) collect(stdin []byte) {
 // status answers what a runtime takes it for: whether any pod can start. It speaks up only if ADD would refuse pods that are not
 // governed (docs/adr/0006).
 func (p Plugin) status(args *skel.CmdArgs) error {
-	if _, err := parse(args.StdinData); err != nil {
-		return fail(types.ErrPluginNotAvailable, "correct plugin.json in Holdfast's ConfigMap", "no pod can start: %v", err)
+	if _, err := pass.Parse(args.StdinData); err != nil {
+		return fail(types.ErrPluginNotAvailable, "correct plugin.json in Holdfast's ConfigMap", "no pod can start: the configuration can't be read: %v", err)
 	}
 	return nil
 }
 
-func (p Plugin) log(err error) { _, _ = fmt.Fprintf(p.Log, "%s%v\n", about, err) }
+// log names the plugin, as errors that are made for a runtime do already.
+func (p Plugin) log(err error) {
+	_, _ = fmt.Fprintf(p.Log, "%s%s\n", about, strings.TrimPrefix(err.Error(), about))
+}
