@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"github.com/holdfast-cni/holdfast/lock"
@@ -32,7 +33,7 @@ func good() *corev1.Pod {
 		InitContainers: []corev1.Container{
 			{
 				Name: "sidecar", Image: "registry.example/holdfast:1.0@" + digest, Args: []string{"--x"}, RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways),
-				StartupProbe:    &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{}}},
+				StartupProbe:    &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(15021)}}},
 				SecurityContext: restricted(lock.SidecarUID),
 				VolumeMounts:    []corev1.VolumeMount{{MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}, {MountPath: "/tmp"}},
 			},
@@ -66,7 +67,18 @@ func TestPodsThatKeepTheContract(t *testing.T) {
 			s.SecurityContext.RunAsUser, s.SecurityContext.RunAsGroup = ptr.To[int64](lock.SidecarUID), ptr.To[int64](lock.SidecarGID)
 			s.InitContainers[0].SecurityContext.RunAsUser, s.InitContainers[0].SecurityContext.RunAsGroup = nil, nil
 		},
-		"a user namespace": func(s *corev1.PodSpec) { s.HostUsers = ptr.To(false) },
+		"a probe by TCP":              probes(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(15021)}}),
+		"a probe by gRPC":             probes(corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 15021}}),
+		"a probe of a number as text": probes(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromString("15021")}}),
+		"a probe of a port by name":   probes(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromString("health")}}, port("x", 1), port("health", 15021)),
+		"a probe of TCP's by name":    probes(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("health")}}, port("health", 15021)),
+		"another liveness probe": func(s *corev1.PodSpec) {
+			s.InitContainers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}}}
+		},
+		"a variable of the sidecar's":          func(s *corev1.PodSpec) { s.InitContainers[0].Env = []corev1.EnvVar{{Name: "OLD_X"}, {Name: "LDX"}} },
+		"the loader's, of another":             func(s *corev1.PodSpec) { s.Containers[0].Env = []corev1.EnvVar{{Name: "LD_PRELOAD"}} },
+		"variables from elsewhere, of another": func(s *corev1.PodSpec) { s.Containers[0].EnvFrom = make([]corev1.EnvFromSource, 1) },
+		"a user namespace":                     func(s *corev1.PodSpec) { s.HostUsers = ptr.To(false) },
 		"root of a user namespace": func(s *corev1.PodSpec) {
 			s.HostUsers, s.SecurityContext.RunAsNonRoot, main(s).RunAsUser = ptr.To(false), nil, ptr.To[int64](0)
 		},
@@ -80,6 +92,17 @@ func TestPodsThatKeepTheContract(t *testing.T) {
 			}
 		})
 	}
+}
+
+// probes gives the sidecar another startup probe, and ports.
+func probes(handler corev1.ProbeHandler, ports ...corev1.ContainerPort) func(*corev1.PodSpec) {
+	return func(s *corev1.PodSpec) {
+		s.InitContainers[0].StartupProbe.ProbeHandler, s.InitContainers[0].Ports = handler, ports
+	}
+}
+
+func port(name string, number int32) corev1.ContainerPort {
+	return corev1.ContainerPort{Name: name, ContainerPort: number}
 }
 
 func main(s *corev1.PodSpec) *corev1.SecurityContext { return s.Containers[0].SecurityContext }
@@ -107,7 +130,22 @@ var breaches = map[string]breach{
 	"a sidecar that ends": {func(s *corev1.PodSpec) {
 		s.InitContainers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicy("OnFailure"))
 	}, SidecarMissing, "spec.initContainers[0].restartPolicy"},
-	"no startup probe":    {func(s *corev1.PodSpec) { s.InitContainers[0].StartupProbe = nil }, SidecarProbe, "spec.initContainers[0].startupProbe"},
+	"no startup probe":                 {func(s *corev1.PodSpec) { s.InitContainers[0].StartupProbe = nil }, SidecarProbe, "spec.initContainers[0].startupProbe"},
+	"a probe by HTTP of another port":  {probes(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(80)}}), SidecarProbe, "spec.initContainers[0].startupProbe"},
+	"a probe by HTTP of no port":       {probes(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{}}), SidecarProbe, "spec.initContainers[0].startupProbe"},
+	"a probe by TCP of another port":   {probes(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(15020)}}), SidecarProbe, "spec.initContainers[0].startupProbe"},
+	"a probe by gRPC of another port":  {probes(corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 15022}}), SidecarProbe, "spec.initContainers[0].startupProbe"},
+	"a probe of a name for another":    {probes(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromString("health")}}, port("health", 80), port("x", 15021)), SidecarProbe, "spec.initContainers[0].startupProbe"},
+	"a probe of a number that's named": {probes(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromString("15021")}}, port("15021", 80)), SidecarProbe, "spec.initContainers[0].startupProbe"},
+	"a probe of a name for none":       {probes(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("health")}}), SidecarProbe, "spec.initContainers[0].startupProbe"},
+	"a probe that asks nothing":        {probes(corev1.ProbeHandler{}), SidecarProbe, "spec.initContainers[0].startupProbe"},
+	"a library before the sidecar's": {func(s *corev1.PodSpec) {
+		s.InitContainers[0].Env = []corev1.EnvVar{{Name: "X"}, {Name: "LD_PRELOAD", Value: "/tmp/x.so"}}
+	}, SidecarEnvironment, "spec.initContainers[0].env[1]"},
+	"an auditor of the sidecar's": {func(s *corev1.PodSpec) { s.InitContainers[0].Env = []corev1.EnvVar{{Name: "LD_AUDIT"}} }, SidecarEnvironment, "spec.initContainers[0].env[0]"},
+	"variables from elsewhere": {func(s *corev1.PodSpec) {
+		s.InitContainers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{}}}
+	}, SidecarEnvironment, "spec.initContainers[0].envFrom"},
 	"a tag":               {func(s *corev1.PodSpec) { s.InitContainers[0].Image = "holdfast:1.0" }, SidecarImage, "spec.initContainers[0].image"},
 	"a digest in the tag": {func(s *corev1.PodSpec) { s.InitContainers[0].Image = "x@" + digest + "/y" }, SidecarImage, "spec.initContainers[0].image"},
 	"another digest": {func(s *corev1.PodSpec) {
@@ -213,7 +251,7 @@ func TestEachRuleAlone(t *testing.T) {
 		})
 	}
 	for _, rule := range []Rule{RestrictedStandard, OperatingSystem, RuntimeClass, SharedProcesses, Devices, ResourceClaims, Seccomp, UserMissing,
-		SidecarsUser, SidecarsGroup, SidecarMissing, SidecarProbe, SidecarImage, SidecarIdentity, SidecarCommand, SidecarMount} {
+		SidecarsUser, SidecarsGroup, SidecarMissing, SidecarProbe, SidecarImage, SidecarIdentity, SidecarCommand, SidecarEnvironment, SidecarMount} {
 		if !broken[rule] {
 			t.Errorf("no pod breaks %s", rule)
 		}

@@ -2,8 +2,10 @@ package contract
 
 import (
 	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // container is one of any kind, with its path in the pod.
@@ -61,6 +63,24 @@ func (c container) seccomp(spec *corev1.PodSpec) *corev1.SeccompProfile {
 		return spec.SecurityContext.SeccompProfile
 	}
 	return nil
+}
+
+// portOf is the number that a probe's port stands for, as the kubelet finds it: a name is that of the container's first port so called,
+// or else a number that is written as text (pkg/probe: ResolveContainerPort); 0 for none.
+func (c container) portOf(port intstr.IntOrString) int {
+	if port.Type == intstr.Int {
+		return port.IntValue()
+	}
+	for _, p := range c.Ports {
+		if p.Name == port.StrVal {
+			return int(p.ContainerPort)
+		}
+	}
+	number, err := strconv.Atoi(port.StrVal)
+	if err != nil {
+		return 0
+	}
+	return number
 }
 
 // is compares as the kernel does, in 32 bits: a static pod's numbers are checked by nobody else.

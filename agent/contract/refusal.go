@@ -20,9 +20,10 @@ const (
 	SidecarMissing     Rule = "SidecarMissing"
 	SidecarProbe       Rule = "SidecarProbe"
 	SidecarImage       Rule = "SidecarImage"
-	SidecarIdentity    Rule = "SidecarIdentity" // the sidecar without its UID or GID
-	SidecarCommand     Rule = "SidecarCommand"  // something else runs as the sidecar
-	SidecarMount       Rule = "SidecarMount"    // something may stand in the place of its files
+	SidecarIdentity    Rule = "SidecarIdentity"    // the sidecar without its UID or GID
+	SidecarCommand     Rule = "SidecarCommand"     // something else runs as the sidecar
+	SidecarEnvironment Rule = "SidecarEnvironment" // what the environment may have the sidecar load
+	SidecarMount       Rule = "SidecarMount"       // something may stand in the place of its files
 )
 
 // Refusal says in one sentence which field breaks the contract, why that matters, and what to do.

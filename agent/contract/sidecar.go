@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/holdfast-cni/holdfast/lock"
 )
@@ -27,9 +28,7 @@ func (r *refusals) sidecar(spec *corev1.PodSpec, p Policy) {
 		r.add(SidecarMissing, at+".restartPolicy", "put the sidecar before it, with restartPolicy: Always", "isn't Always, so that container %s is no sidecar", c.Name)
 		return
 	}
-	if c.StartupProbe == nil {
-		r.add(SidecarProbe, at+".startupProbe", fmt.Sprintf("probe port %d", lock.HealthPort), "is missing, so that other containers would start before the sidecar is ready")
-	}
+	r.sidecarProbe(c, at+".startupProbe")
 	if digest := digestOf(c.Image); digest == "" {
 		r.add(SidecarImage, at+".image", "write it as name@sha256:…", "%.200q isn't named by its digest", c.Image)
 	} else if !slices.Contains(p.Images, digest) {
@@ -42,11 +41,49 @@ func (r *refusals) sidecar(spec *corev1.PodSpec, p Policy) {
 		r.add(SidecarIdentity, at+".securityContext.runAsGroup", fmt.Sprintf("write %d", lock.SidecarGID), "isn't the group that the lock lets out")
 	}
 	r.sidecarRuns(c, at)
+	r.sidecarEnvironment(c, at)
 	for i, mount := range c.VolumeMounts {
 		if !slices.ContainsFunc(sidecarMounts, func(folder string) bool { return within(mount.MountPath, folder) }) {
 			r.add(SidecarMount, fmt.Sprintf("%s.volumeMounts[%d].mountPath", at, i), "mount below "+strings.Join(sidecarMounts, ", "),
 				"%.200q could stand in the place of the sidecar's own files", mount.MountPath)
 		}
+	}
+}
+
+// sidecarProbe refuses a startup probe that doesn't ask the sidecar itself: other containers would start before it is ready. One that
+// runs a command is refused with the others that do.
+func (r *refusals) sidecarProbe(c container, at string) {
+	fix := fmt.Sprintf("probe port %d", lock.HealthPort)
+	if c.StartupProbe == nil {
+		r.add(SidecarProbe, at, fix, "is missing, so that other containers would start before the sidecar is ready")
+		return
+	}
+	var port intstr.IntOrString
+	switch p := c.StartupProbe; {
+	case p.Exec != nil:
+		return
+	case p.HTTPGet != nil:
+		port = p.HTTPGet.Port
+	case p.TCPSocket != nil:
+		port = p.TCPSocket.Port
+	case p.GRPC != nil:
+		port = intstr.FromInt32(p.GRPC.Port)
+	}
+	if c.portOf(port) != lock.HealthPort {
+		r.add(SidecarProbe, at, fix, "asks %.80q and not the sidecar's health, so that other containers would start before it is ready", port.String())
+	}
+}
+
+// sidecarEnvironment refuses what has the dynamic loader load something else into the sidecar (ld.so(8)), with its UID; and sources
+// whose names the pod doesn't show.
+func (r *refusals) sidecarEnvironment(c container, at string) {
+	for i, variable := range c.Env {
+		if strings.HasPrefix(variable.Name, "LD_") {
+			r.add(SidecarEnvironment, fmt.Sprintf("%s.env[%d]", at, i), "remove it", "%.80q is the dynamic loader's, which may load another's code as the sidecar", variable.Name)
+		}
+	}
+	if len(c.EnvFrom) > 0 {
+		r.add(SidecarEnvironment, at+".envFrom", "name each variable in env", "hides which variables the sidecar gets, and LD_PRELOAD may be one")
 	}
 }
 
