@@ -46,10 +46,22 @@ func (c *cluster) remove(ctx context.Context) error {
 	case c.engine == nil:
 		return fmt.Errorf("the engine that cluster %q runs in does not answer: start Docker, then make kind-down again", c.Name)
 	}
-	if _, err := c.kind(ctx, "delete", "cluster", "--name", c.Name); err != nil {
+	if err := c.deleteNodes(ctx); err != nil {
 		return err
 	}
 	return errors.Join(c.restoreContext(ctx), c.removeKubeconfig(), c.removeNetwork(ctx))
+}
+
+// deleteNodes tries again where Docker gave up: it waits ten seconds for a container that it has killed, and a node with many processes
+// may take longer to die on a busy machine.
+func (c *cluster) deleteNodes(ctx context.Context) error {
+	for tries := 1; ; tries++ {
+		_, err := c.kind(ctx, "delete", "cluster", "--name", c.Name)
+		if err == nil || tries == 4 || ctx.Err() != nil {
+			return err
+		}
+		c.say("deleting again what is still there: %v", err)
+	}
 }
 
 // restoreContext gives kubectl back the context it had: kind takes it for the new cluster and leaves none behind. What the
