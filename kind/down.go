@@ -53,7 +53,7 @@ func (c *cluster) remove(ctx context.Context) error {
 }
 
 // deleteNodes tries again where Docker gave up: it waits ten seconds for a container that it has killed, and a node with many processes
-// may take longer to die on a busy machine.
+// may take longer to die on a busy machine, or have a frozen one.
 func (c *cluster) deleteNodes(ctx context.Context) error {
 	for tries := 1; ; tries++ {
 		_, err := c.kind(ctx, "delete", "cluster", "--name", c.Name)
@@ -61,6 +61,7 @@ func (c *cluster) deleteNodes(ctx context.Context) error {
 			return err
 		}
 		c.say("deleting again what is still there: %v", err)
+		engine.Thaw(c.engineFolder())
 	}
 }
 

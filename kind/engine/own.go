@@ -229,6 +229,21 @@ func Stop(folder string) error {
 	return nil
 }
 
+// Thaw lets everything go on that runs in the engine of that folder. On cgroup v1 runc freezes a container for a moment when it sets
+// its limits; one that is killed then leaves it frozen, and what is frozen cannot be killed.
+func Thaw(folder string) {
+	s, err := load(folder)
+	if err != nil {
+		return
+	}
+	_ = filepath.WalkDir("/sys/fs/cgroup/freezer/"+s.Name, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Name() == "freezer.state" {
+			_ = os.WriteFile(path, []byte("THAWED"), 0)
+		}
+		return nil
+	})
+}
+
 // removeCgroups removes the engine's control groups, deepest first. The kernel refuses to remove one that is in use.
 func removeCgroups(name string) {
 	tops, _ := filepath.Glob("/sys/fs/cgroup/*/" + name)
