@@ -72,6 +72,10 @@ func andMore(broken []contract.Refusal) string {
 
 func (a *agent) notCut(uid string) error {
 	if kept, cut := a.cuts.has(uid); cut {
+		if kept.Pending {
+			return refuse(string(CutBefore), "delete the pod", "the pod is being cut off for good since %s (%s: %s)",
+				kept.At.Format("2006-01-02T15:04:05Z"), kept.Code, kept.Reason)
+		}
 		return refuse(string(CutBefore), "delete the pod, or change its file if it is static",
 			"a pod of this UID was cut off for good at %s (%s: %s)", kept.At.Format("2006-01-02T15:04:05Z"), kept.Code, kept.Reason)
 	}
@@ -105,6 +109,9 @@ func (a *agent) lend(r adopt.Request) error {
 func (a *agent) repeat(p *held, r adopt.Request) error {
 	if p.who != whoOf(r) || r.In(p.netns.ID().Device, p.netns.ID().Inode) != nil {
 		return refuse(refusedNamespace, "delete the pod", "sandbox %s is already that of pod %s/%s", r.ContainerID, p.namespace, p.name)
+	}
+	if p.cutting.Load() {
+		return refuse(string(CutBefore), "delete the pod", "the pod is being cut off for good")
 	}
 	if err := p.netns.Renew(lock.Lease); err != nil {
 		return refuse(refusedLease, "delete the pod", "the pod has no lease any more: %v", err)

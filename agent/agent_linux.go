@@ -19,6 +19,8 @@ import (
 const (
 	// sweepEvery leaves a pod that got past the chain no more than 5 s, the look at it included (N18).
 	sweepEvery = 3 * time.Second
+	// writeTime is how long a cut waits until it is remembered.
+	writeTime = time.Second
 	// pruneEvery is how often it is looked which of the pods that were cut off are gone.
 	pruneEvery = 10 * time.Minute
 	// late is how old a last renewal may be before the agent is not ready.
@@ -252,12 +254,31 @@ func (a *agent) remembered(err error) {
 	a.teller.failing("pods that were cut off are remembered by this process alone", err)
 }
 
-// wasCut tells everybody of a pod that was cut off, and remembers it.
+// ordered remembers that a pod is to be cut off before the kernel is asked: whatever happens in between, its UID is never adopted
+// again, and the reason is known. A disk that hangs holds up no cut.
+func (a *agent) ordered(w who, o order) {
+	written := make(chan error, 1)
+	kept := fileOf(w, o)
+	kept.Pending = true
+	a.group.Go(func() { written <- a.cuts.add(kept) })
+	select {
+	case err := <-written:
+		a.remembered(err)
+	case <-time.After(writeTime):
+		a.remembered(fmt.Errorf("the disk has not answered for %v", writeTime))
+	}
+}
+
+// wasCut tells everybody of a pod that was cut off, and remembers that it is done.
 func (a *agent) wasCut(w who, o order) {
 	a.metrics.cuts.WithLabelValues(string(o.code)).Inc()
 	slog.Warn("pod cut off", "namespace", w.namespace, "pod", w.name, "reason", o.code, "message", o.says)
-	a.remembered(a.cuts.add(cutFile{UID: w.uid, Namespace: w.namespace, Name: w.name, Code: o.code, Reason: o.says, At: time.Now().UTC().Truncate(time.Second)}))
+	a.remembered(a.cuts.done(fileOf(w, o)))
 	a.tellCut(a.world.pod(w.namespace, w.name, w.uid), o)
+}
+
+func fileOf(w who, o order) cutFile {
+	return cutFile{UID: w.uid, Namespace: w.namespace, Name: w.name, Code: o.code, Reason: o.says, At: time.Now().UTC().Truncate(time.Second)}
 }
 
 func (a *agent) tellCut(pod *corev1.Pod, o order) {

@@ -17,7 +17,7 @@ import (
 // static pod does, when its file is put back.
 const forgetAfter = 24 * time.Hour
 
-// cutFile is what is kept of a pod that was cut off: a file named for its UID.
+// cutFile is what is kept of a pod that was cut off, or is to be: a file named for its UID.
 type cutFile struct {
 	UID       string    `json:"uid"`
 	Namespace string    `json:"namespace"`
@@ -25,6 +25,8 @@ type cutFile struct {
 	Code      Code      `json:"code"`
 	Reason    string    `json:"reason"`
 	At        time.Time `json:"at"`
+	// Pending is an order that the kernel did not confirm yet: nobody was told of it.
+	Pending bool `json:"pending,omitempty"`
 }
 
 // cuts remembers which UIDs were cut off, in a folder that outlives the node's boots.
@@ -85,6 +87,22 @@ func (c *cuts) add(kept cutFile) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, found := c.known[kept.UID]; !found {
+		c.known[kept.UID] = kept
+		c.unsaved[kept.UID] = true
+	}
+	return c.save()
+}
+
+// done remembers that what was ordered is done. The first reason is kept.
+func (c *cuts) done(kept cutFile) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first, found := c.known[kept.UID]
+	if found {
+		kept = first
+	}
+	if !found || kept.Pending {
+		kept.Pending = false
 		c.known[kept.UID] = kept
 		c.unsaved[kept.UID] = true
 	}

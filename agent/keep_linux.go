@@ -211,6 +211,7 @@ func (a *agent) drop(p *held) {
 
 // cutHeld cuts until it is done: a pod with an order is renewed no more.
 func (a *agent) cutHeld(p *held, o order) {
+	a.ordered(p.who, o)
 	for {
 		err := p.netns.Cut(o.String())
 		if err == nil {

@@ -51,9 +51,25 @@ func (a *agent) restoreOne(id string) {
 		}
 		return
 	}
-	err = a.take(r, netns)
-	if err == nil {
+	if a.takenUp(r, netns) {
 		return
+	}
+	if err := netns.Close(); err != nil {
+		slog.Warn("namespace not closed", "namespace", r.Namespace, "pod", r.Name, "reason", err.Error())
+	}
+}
+
+// takenUp reports whether the pod is kept now. One that was cut off has no lease: that is no new reason.
+func (a *agent) takenUp(r adopt.Request, netns *lock.Namespace) (kept bool) {
+	if before, cut := a.cuts.has(r.UID); cut {
+		if r.In(netns.ID().Device, netns.ID().Inode) == nil { // else only the runtime can say whose it is
+			a.cutAgain(netns, whoOf(r), before)
+		}
+		return false
+	}
+	err := a.take(r, netns)
+	if err == nil {
+		return true
 	}
 	// A file that is of another namespace says nothing of the one that is there: only the runtime can say whose that is.
 	if o, broken := orderFor(err); broken && o.code != StateLost {
@@ -61,9 +77,7 @@ func (a *agent) restoreOne(id string) {
 	} else {
 		slog.Error("pod not taken up", "namespace", r.Namespace, "pod", r.Name, "reason", err.Error())
 	}
-	if err := netns.Close(); err != nil {
-		slog.Warn("namespace not closed", "namespace", r.Namespace, "pod", r.Name, "reason", err.Error())
-	}
+	return false
 }
 
 // take keeps a pod that has a lease: it is renewed, never lent anew. On success it takes over the namespace.
@@ -92,11 +106,35 @@ func (a *agent) take(r adopt.Request, netns *lock.Namespace) error {
 
 // cutNow cuts a namespace that no pod is kept in. It reports whether that was done; else it is to be tried again.
 func (a *agent) cutNow(netns *lock.Namespace, w who, o order) bool {
+	a.ordered(w, o)
+	if !a.cut(netns, w, o) {
+		return false
+	}
+	a.wasCut(w, o)
+	return true
+}
+
+// cutAgain cuts a namespace whose pod is remembered: its own that was cut before, which stays as it is, another of the same UID, or one
+// that an earlier agent had only an order for. Only that last is something to tell. It reports whether it was done.
+func (a *agent) cutAgain(netns *lock.Namespace, w who, before cutFile) bool {
+	o := order{CutBefore, before.Reason}
+	if before.Pending {
+		o.code = before.Code
+	}
+	if !a.cut(netns, w, o) {
+		return false
+	}
+	if before.Pending {
+		a.wasCut(w, o)
+	}
+	return true
+}
+
+func (a *agent) cut(netns *lock.Namespace, w who, o order) bool {
 	if err := netns.Cut(o.String()); err != nil {
 		a.metrics.failures.WithLabelValues("cut").Inc()
 		a.teller.failing("pod "+w.namespace+"/"+w.name+" not cut off yet", err)
 		return false
 	}
-	a.wasCut(w, o)
 	return true
 }

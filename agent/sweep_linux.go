@@ -135,10 +135,10 @@ func (a *agent) decide(f *finding, netns *lock.Namespace, existed bool) (kept bo
 	w := who{f.box.ID, f.box.Namespace, f.box.Name, f.box.UID}
 	if before, cut := a.cuts.has(w.uid); cut {
 		// Its sandbox, or the one before. A cut that is there already stays as it is.
-		if err := netns.Cut(order{CutBefore, before.Reason}.String()); err == nil {
+		if a.cutAgain(netns, w, before) {
 			f.done = true
 			f.cut = order{before.Code, before.Reason}
-			if before.Code == PastChain {
+			if before.Code == PastChain && f.kind == "" {
 				f.kind = kindPast
 			}
 		}
@@ -188,7 +188,7 @@ func (a *agent) unlocked(f *finding, netns *lock.Namespace, w who, existed bool)
 		return
 	}
 	a.acted[w.container] = true
-	f.kind, f.done = kindExisting, true
+	f.kind, f.done = kindExisting, a.options.Existing != Cut
 	f.note = "The pod runs without a lock since before its namespace was governed, and is to be evicted"
 	if a.options.Existing == Cut {
 		o := order{PastChain, "it runs without a lock since before its namespace was governed"}
@@ -198,7 +198,7 @@ func (a *agent) unlocked(f *finding, netns *lock.Namespace, w who, existed bool)
 
 // tell says once what was found, when the pod is seen on the API server.
 func (a *agent) tell(f *finding, pod *corev1.Pod) {
-	final := f.done || f.kind == kindHeld || f.kind == kindUnseen
+	final := f.done || f.kind == kindExisting || f.kind == kindHeld || f.kind == kindUnseen
 	if pod == nil || f.told || !final || f.kind == "" && f.cut.code == "" {
 		return
 	}
