@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,6 +60,10 @@ func (a *agent) mayAdopt(ctx context.Context, r adopt.Request) error {
 	}
 	if broken := contract.Check(pod, governing.Policy); len(broken) > 0 {
 		return refuse(string(ContractBroken), broken[0].Fix, "the pod breaks its contract%s: %s: %s", andMore(broken), broken[0].Field, broken[0].Says)
+	}
+	// Another agent may have to judge the pod by this policy, and have no plugin.json to read it from.
+	if _, err := a.policies.with(governing.Policy); err != nil {
+		return later(refusedInternal, "see that the agent on this node can write to "+filepath.Dir(a.options.Socket), "%v", err)
 	}
 	return nil
 }

@@ -9,18 +9,15 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/holdfast-cni/holdfast/agent/adopt"
+	"github.com/holdfast-cni/holdfast/agent/contract"
 	"github.com/holdfast-cni/holdfast/lock"
-	"github.com/holdfast-cni/holdfast/watcher"
 )
 
 const (
 	// sweepEvery leaves a pod that got past the chain no more than 5 s, the look at it included (N18).
 	sweepEvery = 3 * time.Second
-	// writeTime is how long a cut waits until it is remembered.
-	writeTime = time.Second
 	// pruneEvery is how often it is looked which of the pods that were cut off are gone.
 	pruneEvery = 10 * time.Minute
 	// late is how old a last renewal may be before the agent is not ready.
@@ -190,23 +187,32 @@ func (a *agent) loop(ctx context.Context, served chan error) {
 	}
 }
 
+// look does all that is due. Where plugin.json can't be gone by, what this node remembers of it counts: running pods are judged by the
+// policies that were in force here, and the namespaces that were governed still are. New pods are refused until it can.
 func (a *agent) look(ctx context.Context) {
-	governing, err := a.world.governing()
-	a.teller.failing("plugin.json can't be gone by yet", err)
-	if err != nil {
-		return
-	}
-	all, err := a.policies.with(governing.Policy)
-	a.teller.failing("allowed policies are not remembered", err)
-	a.judge(all)
-	err = a.sweep(ctx, governing)
-	a.teller.failing("what runs can't be compared with what is locked", err)
-	if err != nil {
-		a.metrics.sweeps.WithLabelValues("failed").Inc()
+	read, _ := a.world.config.State() // asked first: what was read later would not be known below
+	governing, unknown := a.world.governing()
+	a.teller.failing("plugin.json can't be gone by yet: no pod is adopted, and those that run are judged by what this node remembers of it", unknown)
+	var allowed contract.Policy
+	known := true
+	if unknown == nil {
+		var err error
+		allowed, err = a.policies.with(governing.Policy)
+		a.teller.failing("allowed policies are not remembered", err)
 	} else {
+		allowed, known = a.policies.remembered()
+		governing.Namespaces = a.since.namespaces()
+	}
+	a.judge(allowed, known)
+	err := a.sweep(ctx, governing, read)
+	a.teller.failing("what runs can't be compared with what is locked", err)
+	switch {
+	case err != nil:
+		a.metrics.sweeps.WithLabelValues("failed").Inc()
+	case read:
 		a.metrics.sweeps.WithLabelValues("done").Inc()
 		a.mu.Lock()
-		a.swept = true
+		a.swept = a.swept || unknown == nil
 		a.mu.Unlock()
 	}
 	a.tidy()
@@ -245,46 +251,4 @@ func (a *agent) tidy() {
 		}
 	}
 	a.remembered(err)
-}
-
-func (a *agent) remembered(err error) {
-	if err != nil {
-		a.metrics.failures.WithLabelValues("memory").Inc()
-	}
-	a.teller.failing("pods that were cut off are remembered by this process alone", err)
-}
-
-// ordered remembers that a pod is to be cut off before the kernel is asked: whatever happens in between, its UID is never adopted
-// again, and the reason is known. A disk that hangs holds up no cut.
-func (a *agent) ordered(w who, o order) {
-	written := make(chan error, 1)
-	kept := fileOf(w, o)
-	kept.Pending = true
-	a.group.Go(func() { written <- a.cuts.add(kept) })
-	select {
-	case err := <-written:
-		a.remembered(err)
-	case <-time.After(writeTime):
-		a.remembered(fmt.Errorf("the disk has not answered for %v", writeTime))
-	}
-}
-
-// wasCut tells everybody of a pod that was cut off, and remembers that it is done.
-func (a *agent) wasCut(w who, o order) {
-	a.metrics.cuts.WithLabelValues(string(o.code)).Inc()
-	slog.Warn("pod cut off", "namespace", w.namespace, "pod", w.name, "reason", o.code, "message", o.says)
-	a.remembered(a.cuts.done(fileOf(w, o)))
-	a.tellCut(a.world.pod(w.namespace, w.name, w.uid), o)
-}
-
-func fileOf(w who, o order) cutFile {
-	return cutFile{UID: w.uid, Namespace: w.namespace, Name: w.name, Code: o.code, Reason: o.says, At: time.Now().UTC().Truncate(time.Second)}
-}
-
-func (a *agent) tellCut(pod *corev1.Pod, o order) {
-	if pod == nil {
-		return // it is told once the pod is seen
-	}
-	a.teller.warn(pod, "Cut", "The pod was cut off from the network for good. "+o.String()+". Delete it; a new one gets its own lease")
-	a.marks.set(pod, watcher.CutOffAnnotation, o.String())
 }

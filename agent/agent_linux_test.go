@@ -146,17 +146,7 @@ var _ = Describe("a pod that is kept", func() {
 
 	It("N8 I1 is cut off if an update breaks its contract", func(ctx SpecContext) {
 		pod, s, _ := m.adopted(ctx, "debugged")
-		Eventually(func() error { // the agent writes to the pod too
-			now, err := plane.Kube.CoreV1().Pods(m.governed).Get(ctx, pod.Name, metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-			now.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
-				Name: "debug", Image: "shell", TerminationMessagePolicy: corev1.TerminationMessageReadFile, ImagePullPolicy: corev1.PullIfNotPresent,
-			}}}
-			_, err = plane.Kube.CoreV1().Pods(m.governed).UpdateEphemeralContainers(ctx, pod.Name, now, metav1.UpdateOptions{})
-			return err
-		}).Should(Succeed())
+		m.debug(ctx, pod)
 		Eventually(s.cut).WithTimeout(5 * time.Second).Should(And(HavePrefix("ContractBroken: "), ContainSubstring(`container "debug"`)))
 		Eventually(m.annotation(ctx, pod, watcher.CutOffAnnotation)).Should(HavePrefix("ContractBroken"))
 	})

@@ -24,6 +24,34 @@ func TestCutsAreRememberedOnDisk(t *testing.T) {
 	}
 }
 
+// N14: an order is remembered before it is done, and is one until then, in the next process too.
+func TestAnOrderIsRememberedUntilItIsDone(t *testing.T) {
+	folder := t.TempDir()
+	c := mustOpen(t, folder)
+	ordered := cutFile{UID: "u", Code: Requested, Reason: "first", Pending: true}
+	if err := c.add(ordered); err != nil {
+		t.Fatal(err)
+	}
+	c = mustOpen(t, folder)
+	if kept, found := c.has("u"); !found || kept != ordered {
+		t.Errorf("ordered: got %+v, %v", kept, found)
+	}
+	for _, uid := range []string{"u", "late"} { // one whose order could not be remembered before
+		if err := c.done(cutFile{UID: uid, Code: Expired, Reason: "second"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.add(cutFile{UID: "late", Code: Expired, Reason: "second", Pending: true}); err != nil {
+		t.Fatal(err)
+	}
+	c = mustOpen(t, folder)
+	for uid, reason := range map[string]string{"u": "first", "late": "second"} {
+		if kept, found := c.has(uid); !found || kept.Pending || kept.Reason != reason {
+			t.Errorf("done: got %+v, %v", kept, found)
+		}
+	}
+}
+
 // I1: a file that can't be read still says whose it is.
 func TestAnUnreadableMemoryOfACutStillCounts(t *testing.T) {
 	folder := t.TempDir()

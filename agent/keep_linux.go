@@ -41,6 +41,7 @@ type held struct {
 	last     atomic.Int64 // when it was renewed, since the agent's start
 	cutting  atomic.Bool  // it has an order, and is renewed no more
 	checked  *corev1.Pod  // as last judged; the loop's alone
+	wholly   bool         // it was judged by a policy too; the loop's alone
 	proved   bool         // what was proved of it is recorded; the loop's alone
 
 	using    sync.Mutex // of its lane and of its end: a closed namespace is used no more

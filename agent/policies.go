@@ -15,8 +15,10 @@ import (
 // with an image that plugin.json no longer lists is not broken by an upgrade. New pods are judged by what is in force.
 type policies struct {
 	path string
-	mu   sync.Mutex
-	all  contract.Policy
+
+	mu      sync.Mutex
+	all     contract.Policy
+	unsaved bool
 }
 
 func openPolicies(folder string) *policies {
@@ -35,7 +37,7 @@ func (p *policies) with(now contract.Policy) (contract.Policy, error) {
 	p.all.Images = union(p.all.Images, now.Images)
 	p.all.SeccompProfiles = union(p.all.SeccompProfiles, now.SeccompProfiles)
 	p.all.RuntimeClasses = union(p.all.RuntimeClasses, now.RuntimeClasses)
-	if p.size() == size {
+	if p.size() == size && !p.unsaved {
 		return p.all, nil
 	}
 	data, err := json.Marshal(p.all)
@@ -45,10 +47,18 @@ func (p *policies) with(now contract.Policy) (contract.Policy, error) {
 	if err == nil {
 		err = writeSynced(filepath.Dir(p.path), filepath.Base(p.path), data)
 	}
+	p.unsaved = err != nil
 	if err != nil {
 		err = fmt.Errorf("remember what pods were allowed: %w", err)
 	}
 	return p.all, err
+}
+
+// remembered is what was in force, for when what is in force can't be known; false if nothing is remembered.
+func (p *policies) remembered() (contract.Policy, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.all, p.size() > 0
 }
 
 func (p *policies) size() int {

@@ -103,38 +103,3 @@ func (a *agent) take(r adopt.Request, netns *lock.Namespace) error {
 	a.hold(whoOf(r), r.Rules, netns, record, unused, 1)
 	return nil
 }
-
-// cutNow cuts a namespace that no pod is kept in. It reports whether that was done; else it is to be tried again.
-func (a *agent) cutNow(netns *lock.Namespace, w who, o order) bool {
-	a.ordered(w, o)
-	if !a.cut(netns, w, o) {
-		return false
-	}
-	a.wasCut(w, o)
-	return true
-}
-
-// cutAgain cuts a namespace whose pod is remembered: its own that was cut before, which stays as it is, another of the same UID, or one
-// that an earlier agent had only an order for. Only that last is something to tell. It reports whether it was done.
-func (a *agent) cutAgain(netns *lock.Namespace, w who, before cutFile) bool {
-	o := order{CutBefore, before.Reason}
-	if before.Pending {
-		o.code = before.Code
-	}
-	if !a.cut(netns, w, o) {
-		return false
-	}
-	if before.Pending {
-		a.wasCut(w, o)
-	}
-	return true
-}
-
-func (a *agent) cut(netns *lock.Namespace, w who, o order) bool {
-	if err := netns.Cut(o.String()); err != nil {
-		a.metrics.failures.WithLabelValues("cut").Inc()
-		a.teller.failing("pod "+w.namespace+"/"+w.name+" not cut off yet", err)
-		return false
-	}
-	return true
-}

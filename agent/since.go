@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -57,6 +58,9 @@ func (s *since) observe(now, changed time.Time, namespaces []string) error {
 	}
 	return nil
 }
+
+// namespaces are those that were governed when this was last known.
+func (s *since) namespaces() []string { return slices.Sorted(maps.Keys(s.at)) }
 
 // existed reports whether something made at that time was there before its namespace was governed.
 func (s *since) existed(namespace string, made time.Time) bool {

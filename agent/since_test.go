@@ -98,6 +98,31 @@ func TestPoliciesOnlyGrow(t *testing.T) {
 	}
 }
 
+// I1: what can't be written is tried again, and what is remembered is known without plugin.json.
+func TestPoliciesThatCannotBeWrittenAreTriedAgain(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "run")
+	if err := os.WriteFile(folder, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := openPolicies(folder)
+	if _, known := p.remembered(); known {
+		t.Error("known from nothing")
+	}
+	allowed := contract.Policy{Images: []string{"sha256:a"}}
+	if _, err := p.with(allowed); err == nil {
+		t.Error("written into a file as a folder")
+	}
+	if err := os.Remove(folder); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.with(allowed); err != nil {
+		t.Error(err)
+	}
+	if all, known := openPolicies(folder).remembered(); !known || len(all.Images) != 1 {
+		t.Errorf("got %+v, %v", all, known)
+	}
+}
+
 func TestStampsNameAnyVersion(t *testing.T) {
 	for version, want := range map[string]string{"v1.2.3": "v1.2.3", "(devel)": "devel", "v0.0.0-20260101+dirty": "v0.0.0-20260101+dirty", "": "unknown", "(ü)": "unknown"} {
 		if got := stampRelease(version); got != want {

@@ -26,9 +26,13 @@ type finding struct {
 }
 
 // sweep compares the governed pods that run with those that are kept. It is all that stands between a pod that got past the chain
-// and the network.
-func (a *agent) sweep(ctx context.Context, g Governing) error {
+// and the network. Until the release's ConfigMap was read or is known to be missing, only the pods that ended are forgotten: it may say
+// that a namespace is no longer governed, or that the release is leaving, and a cut can't be taken back.
+func (a *agent) sweep(ctx context.Context, g Governing, read bool) error {
 	changed, leaving := a.world.changed()
+	if leaving {
+		g.Namespaces = nil // nothing is governed from then on: the next release on this node remembers none of it
+	}
 	err := a.since.observe(time.Now(), changed, g.Namespaces)
 	a.teller.failing("since when namespaces are governed is not remembered", err)
 	boxes, err := a.sight.sandboxes(ctx)
@@ -40,6 +44,9 @@ func (a *agent) sweep(ctx context.Context, g Governing) error {
 		running[box.ID] = true
 	}
 	a.forget(running)
+	if !read {
+		return nil
+	}
 	kinds := map[string]int{}
 	for _, box := range boxes {
 		if leaving || a.holds(box.ID) != nil {

@@ -93,8 +93,8 @@ func (w *world) read() error {
 	return err
 }
 
-// governing is what plugin.json says, or said while it was without fault: a mistake in it frees no pod. The error is why there is
-// none to go by.
+// governing is what plugin.json says, or said when this process last read it without fault. The error is why there is none to go by:
+// then no pod is adopted, and a mistake in it frees no pod, as running ones are judged by what this node remembers (see look).
 func (w *world) governing() (Governing, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

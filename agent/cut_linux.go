@@ -1,0 +1,92 @@
+package agent
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/holdfast-cni/holdfast/lock"
+	"github.com/holdfast-cni/holdfast/watcher"
+)
+
+// writeTime is how long a cut waits until it is remembered.
+const writeTime = time.Second
+
+// cutNow cuts a namespace that no pod is kept in. It reports whether that was done; else it is to be tried again.
+func (a *agent) cutNow(netns *lock.Namespace, w who, o order) bool {
+	a.ordered(w, o)
+	if !a.cut(netns, w, o) {
+		return false
+	}
+	a.wasCut(w, o)
+	return true
+}
+
+// cutAgain cuts a namespace whose pod is remembered: its own that was cut before, which stays as it is, another of the same UID, or one
+// that an earlier agent had only an order for. Only that last is something to tell. It reports whether it was done.
+func (a *agent) cutAgain(netns *lock.Namespace, w who, before cutFile) bool {
+	o := order{CutBefore, before.Reason}
+	if before.Pending {
+		o.code = before.Code
+	}
+	if !a.cut(netns, w, o) {
+		return false
+	}
+	if before.Pending {
+		a.wasCut(w, o)
+	}
+	return true
+}
+
+func (a *agent) cut(netns *lock.Namespace, w who, o order) bool {
+	if err := netns.Cut(o.String()); err != nil {
+		a.metrics.failures.WithLabelValues("cut").Inc()
+		a.teller.failing("pod "+w.namespace+"/"+w.name+" not cut off yet", err)
+		return false
+	}
+	return true
+}
+
+// ordered remembers that a pod is to be cut off before the kernel is asked: whatever happens in between, its UID is never adopted
+// again, and the reason is known. A disk that hangs holds up no cut.
+func (a *agent) ordered(w who, o order) {
+	written := make(chan error, 1)
+	kept := fileOf(w, o)
+	kept.Pending = true
+	a.group.Go(func() { written <- a.cuts.add(kept) })
+	select {
+	case err := <-written:
+		a.remembered(err)
+	case <-time.After(writeTime):
+		a.remembered(fmt.Errorf("the disk has not answered for %v", writeTime))
+	}
+}
+
+// wasCut tells everybody of a pod that was cut off, and remembers that it is done.
+func (a *agent) wasCut(w who, o order) {
+	a.metrics.cuts.WithLabelValues(string(o.code)).Inc()
+	slog.Warn("pod cut off", "namespace", w.namespace, "pod", w.name, "reason", o.code, "message", o.says)
+	a.remembered(a.cuts.done(fileOf(w, o)))
+	a.tellCut(a.world.pod(w.namespace, w.name, w.uid), o)
+}
+
+func fileOf(w who, o order) cutFile {
+	return cutFile{UID: w.uid, Namespace: w.namespace, Name: w.name, Code: o.code, Reason: o.says, At: time.Now().UTC().Truncate(time.Second)}
+}
+
+func (a *agent) tellCut(pod *corev1.Pod, o order) {
+	if pod == nil {
+		return // it is told once the pod is seen
+	}
+	a.teller.warn(pod, "Cut", "The pod was cut off from the network for good. "+o.String()+". Delete it; a new one gets its own lease")
+	a.marks.set(pod, watcher.CutOffAnnotation, o.String())
+}
+
+func (a *agent) remembered(err error) {
+	if err != nil {
+		a.metrics.failures.WithLabelValues("memory").Inc()
+	}
+	a.teller.failing("pods that were cut off are remembered by this process alone", err)
+}
