@@ -117,6 +117,17 @@ var _ = Describe("an agent that starts", func() {
 		Expect(kept.cut()).To(BeEmpty())
 	})
 
+	It("N8 adopts a pod whose ADD it missed: that it has no lease yet is no reason to cut it off", func(ctx SpecContext) {
+		pod := m.create(ctx, m.goodPod("early"))
+		s := m.sandbox()
+		stop()
+		r := m.request(pod, string(pod.UID), s)
+		m.start()
+		m.started()
+		Expect(m.ask(ctx, r)).To(Succeed())
+		Expect(s.netns.Remaining()).To(BeNumerically("~", lock.Lease, 2*time.Second))
+	})
+
 	It("I2 remembers no namespace of a release that has left", func(ctx SpecContext) {
 		remembered := func() string {
 			data, err := os.ReadFile(filepath.Join(m.options.Memory, "governed.json"))

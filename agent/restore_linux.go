@@ -72,12 +72,19 @@ func (a *agent) takenUp(r adopt.Request, netns *lock.Namespace) (kept bool) {
 		return true
 	}
 	// A file that is of another namespace says nothing of the one that is there: only the runtime can say whose that is.
-	if o, broken := orderFor(err); broken && o.code != StateLost {
+	// One without a stamp never had a lease: its ADD goes on, or is tried again with the same UID.
+	if o, broken := orderFor(err); broken && o.code != StateLost && (o.code != Expired || stamped(netns)) {
 		a.cutNow(netns, whoOf(r), o)
 	} else {
 		slog.Error("pod not taken up", "namespace", r.Namespace, "pod", r.Name, "reason", err.Error())
 	}
 	return false
+}
+
+// stamped reports whether an agent has adopted the pod, as far as its link lo says.
+func stamped(netns *lock.Namespace) bool {
+	_, err := netns.ReadStamp()
+	return !errors.Is(err, lock.ErrNotStamped)
 }
 
 // take keeps a pod that has a lease: it is renewed, never lent anew. On success it takes over the namespace.
