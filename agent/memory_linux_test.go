@@ -64,7 +64,7 @@ var _ = Describe("an agent that starts", func() {
 			Eventually(m.code(ctx, fresh)).Should(Equal("Starting"))
 			Expect(refusal(m.ask(ctx, fresh)).Retry).To(BeTrue())
 			By("cutting off what is asked for, breaks its contract, or got past the chain")
-			said, err := agent.RequestCut(ctx, plane.Kube, m.governed, asked.Name, "now")
+			said, err := m.cut(ctx, asked, "now")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(said).To(Equal("Requested: now"))
 			Expect(cut.cut()).To(Equal(said))
@@ -155,7 +155,7 @@ var _ = Describe("a pod that was ordered to be cut off", func() {
 
 	It("N14 is told of once, with its first reason, whatever agents start after", func(ctx SpecContext) {
 		pod, s, _ := m.adopted(ctx, "asked")
-		said, err := agent.RequestCut(ctx, plane.Kube, m.governed, pod.Name, "it talks")
+		said, err := m.cut(ctx, pod, "it talks")
 		Expect(err).NotTo(HaveOccurred())
 		stop()
 		told := gbytes.NewBuffer()
@@ -198,6 +198,13 @@ var _ = Describe("a pod that was ordered to be cut off", func() {
 		Expect(string(told.Contents())).NotTo(ContainSubstring(`"reason":"Expired"`))
 	})
 })
+
+// cut asks as a person does, who doesn't wait for ever.
+func (m *machine) cut(ctx context.Context, pod *corev1.Pod, reason string) (said string, err error) {
+	ctx, stop := context.WithTimeout(ctx, 20*time.Second)
+	defer stop()
+	return agent.RequestCut(ctx, plane.Kube, m.governed, pod.Name, reason)
+}
 
 // debug adds an ephemeral container, which breaks the contract under any policy.
 func (m *machine) debug(ctx context.Context, pod *corev1.Pod) {
