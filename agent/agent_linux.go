@@ -236,19 +236,3 @@ func (a *agent) forget(running map[string]bool) {
 		}
 	}
 }
-
-// tidy keeps the memory of pods that were cut off as small as it may be, and whole.
-func (a *agent) tidy() {
-	err := a.cuts.again()
-	if now := time.Now(); err == nil && now.Sub(a.pruned) > pruneEvery {
-		if synced, unread := a.world.pods.State(); synced && unread == nil {
-			there := map[string]bool{}
-			for _, pod := range a.world.all() {
-				there[a.world.uidOf(pod)] = true
-			}
-			a.pruned = now
-			err = a.cuts.prune(now, func(uid string) bool { return there[uid] })
-		}
-	}
-	a.remembered(err)
-}
