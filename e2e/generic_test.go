@@ -157,6 +157,21 @@ var _ = describe("the generic path", Ordered, ContinueOnFailure, func() {
 		startsPod(ctx, l, node, "late")
 	}, SpecTimeout(6*time.Minute))
 
+	It("G1, G3: chains behind a bridge that comes first, and behind ptp again when it goes", Label(ci), func(ctx SpecContext) {
+		open(ctx)
+		const bridge = `{"cniVersion":"1.0.0","name":"bridged","plugins":[{"type":"bridge","bridge":"e2e0","isGateway":true,` +
+			`"ipam":{"type":"host-local","ranges":[[{"subnet":"10.251.0.0/24"}]],"routes":[{"dst":"0.0.0.0/0"}]}}]}`
+		Expect(node.Write(ctx, path.Join(lab.ConfDir, "00-bridge.conflist"), []byte(bridge), 0o644)).To(Succeed())
+		Eventually(loadedTypes).WithContext(ctx).WithArguments(node).Should(HaveExactElements("bridge", "holdfast-cni"))
+		becomes(ctx, l, opened, node)
+		startsPod(ctx, l, node, "bridged")
+		_, err := node.Shell(ctx, "rm /etc/cni/net.d/00-bridge.conflist")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(loadedTypes).WithContext(ctx).WithArguments(node).Should(HaveExactElements("ptp", "portmap", "holdfast-cni"))
+		becomes(ctx, l, opened, node)
+		startsPod(ctx, l, node, "routed")
+	}, SpecTimeout(3*time.Minute))
+
 	DescribeTable("G5: closes on broken input with the reason and the fix, leaves no broken list, and opens again", Label(ci),
 		func(ctx SpecContext, text string) {
 			open(ctx)
