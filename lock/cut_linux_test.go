@@ -115,6 +115,7 @@ func wantCut(t *testing.T, r *run) {
 	}
 }
 
+// N14.
 func TestACutTakesLinksAndConnections(t *testing.T) {
 	p := newPod(t)
 	if err := p.lockAndLend(); err != nil {

@@ -82,7 +82,7 @@ func withoutNestedFlags(t *testing.T, data []byte) []byte {
 	return out.bytes()
 }
 
-// Only the last message is acknowledged; a fault in any other is reported nevertheless, by its number, and nothing happens at all.
+// Only the last message is acknowledged; a fault in any other is reported nevertheless, by its number, and nothing happens at all. (I1)
 func TestATransactionFailsWholeWhereverItFails(t *testing.T) {
 	p := newPod(t)
 	rules, err := Build(testConfig)
@@ -126,7 +126,7 @@ func TestATransactionFailsWholeWhereverItFails(t *testing.T) {
 	}
 }
 
-// What the kernel echoes of the transaction is, byte for byte, what it gives to who reads it.
+// What the kernel echoes of the transaction is, byte for byte, what it gives to who reads it. (I1, N15)
 func TestTheEchoIsWhatIsRead(t *testing.T) {
 	p := newPod(t)
 	rules, err := Build(testConfig)
@@ -182,7 +182,7 @@ func TestTheEchoIsWhatIsRead(t *testing.T) {
 	}
 }
 
-// The agent that opens a namespace in which nothing was since the plugin read it doesn't read again; and whatever was, it does.
+// The agent that opens a namespace in which nothing was since the plugin read it doesn't read again; and whatever was, it does. (N15)
 func TestVerifyReadsNothingTwice(t *testing.T) {
 	p, record := lockedPod(t)
 	open := func() *Namespace {

@@ -83,7 +83,7 @@ func TestALeaseThatRunsOutCutsLiveFlowsForGood(t *testing.T) {
 	cut("after all that")
 }
 
-// A restarted agent opens the namespace anew and knows nothing.
+// A restarted agent opens the namespace anew and knows nothing. (N12)
 func TestReadoptionAfterARestart(t *testing.T) {
 	p, record := lockedPod(t)
 	if err := p.Renew(Lease); !errors.Is(err, ErrExpired) {
@@ -115,7 +115,7 @@ func TestReadoptionAfterARestart(t *testing.T) {
 	}
 }
 
-// Renewals from many sides, up to the end and beyond it: what has ended stays ended.
+// Renewals from many sides, up to the end and beyond it: what has ended stays ended. (N13)
 func TestNoRenewalRevives(t *testing.T) {
 	p, _ := lockedPod(t)
 	if err := p.FirstLease(short); err != nil {
@@ -143,7 +143,7 @@ func TestNoRenewalRevives(t *testing.T) {
 	}
 }
 
-// Renewed all the time, a lease that is about to end either goes on or is over: it never comes back. Each round races its end.
+// Renewed all the time, a lease that is about to end either goes on or is over: it never comes back. Each round races its end. (N13)
 func TestRenewalsAroundTheEnd(t *testing.T) {
 	for range 5 {
 		p, _ := lockedPod(t)
@@ -167,6 +167,7 @@ func TestRenewalsAroundTheEnd(t *testing.T) {
 	}
 }
 
+// I1.
 func TestALeaseIsRefusedWhereThereIsNoLock(t *testing.T) {
 	p := newPod(t)
 	_, remainingErr := p.Remaining()
@@ -189,7 +190,7 @@ func TestALeaseIsRefusedWhereThereIsNoLock(t *testing.T) {
 }
 
 // The kernel counts a lease in jiffies (net/netfilter/nf_tables_api.c: get_jiffies_64), which no clock sets. The machine's own clock
-// is not set by a test; a time namespace moves the clocks that could matter, since boot, years forth and a minute back.
+// is not set by a test; a time namespace moves the clocks that could matter, since boot, years forth and a minute back. (N13)
 func TestAClockThatIsSetChangesNoLease(t *testing.T) {
 	p, _ := lockedPod(t)
 	if err := p.FirstLease(Lease); err != nil {

@@ -38,7 +38,7 @@ var secondGuards = map[string]string{
 	"sidecar rule 10 (counter name refused drop): without drop": "the policy drops what reaches the end",
 }
 
-// TestMutants breaks the rules in every way it knows, one at a time, and sends the packets of TestPackets: at least one has to tell.
+// TestMutants breaks the rules in every way it knows, one at a time, and sends the packets of TestPackets: at least one has to tell. (I1, N13)
 func TestMutants(t *testing.T) {
 	rules, err := Build(testConfig)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// I2.
 func TestOpenRefusesWhatIsNoPodsNamespace(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
@@ -46,7 +47,7 @@ func TestOpenRefusesWhatIsNoPodsNamespace(t *testing.T) {
 }
 
 // A process that is in another namespace itself knows the host's by process 1, shown or hidden. So nothing can be aimed at it: every
-// operation takes a Namespace, and only Open makes one.
+// operation takes a Namespace, and only Open makes one. (I2)
 func TestTheHostIsRefusedFromElsewhereToo(t *testing.T) {
 	p := newPod(t)
 	answers := p.help(t, "host", nil, fmt.Sprintf("LOCK_TEST_PATH=/proc/%d/ns/net", os.Getpid()))
@@ -93,7 +94,7 @@ func TestANamespaceThatIsNoNeighbour(t *testing.T) {
 	}
 }
 
-// A socket of this process's own namespace is not taken for one of the pod's.
+// A socket of this process's own namespace is not taken for one of the pod's. (I2)
 func TestASocketElsewhereIsRefused(t *testing.T) {
 	p := newPod(t)
 	elsewhere, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
@@ -129,6 +130,7 @@ func TestOpenWithoutAStandardInput(t *testing.T) {
 	}
 }
 
+// I2.
 func TestAClosedNamespaceFails(t *testing.T) {
 	p := newPod(t)
 	n, err := Open(p.path)

@@ -93,12 +93,14 @@ func (r *run) count() {
 	r.counted = all
 }
 
+// I2.
 func TestWithoutALockEverythingGetsThrough(t *testing.T) {
 	for _, err := range newPod(t).through(nil, probes(), false) {
 		t.Error(err)
 	}
 }
 
+// I1, N13.
 func TestPackets(t *testing.T) {
 	p := newPod(t)
 	rules, err := Build(testConfig)
@@ -113,7 +115,7 @@ func TestPackets(t *testing.T) {
 }
 
 // A SYN without a user, in a connection that began with the sidecar's: both ends connected at once, so that the kernel sends the SYN again
-// from a socket whose file is closed. Nothing else here has the kernel send one, and it takes a second: the mutants do without.
+// from a socket whose file is closed. Nothing else here has the kernel send one, and it takes a second: the mutants do without. (I1)
 func TestNobodyBeginsAgainWhereTheSidecarWas(t *testing.T) {
 	rules, err := Build(testConfig)
 	if err != nil {

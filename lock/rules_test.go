@@ -104,6 +104,7 @@ func TestDigestIsThatOfTheMeaning(t *testing.T) {
 	}
 }
 
+// N7, N9.
 func TestValidateNamesTheFaultAndTheFix(t *testing.T) {
 	for _, test := range []struct {
 		want   string
@@ -138,7 +139,7 @@ func TestValidateNamesTheFaultAndTheFix(t *testing.T) {
 	}
 }
 
-// Every row has a source, is in its canonical form, and is refused.
+// Every row has a source, is in its canonical form, and is refused. (I1)
 func TestRefusedTable(t *testing.T) {
 	rules, err := Build(valid())
 	if err != nil {

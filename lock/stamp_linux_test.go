@@ -18,6 +18,7 @@ import (
 
 var testStamp = Stamp{Release: "v0.3.0", Rules: strings.Repeat("0123456789abcdef", 4), Beat: 4242 * time.Second}
 
+// N10, N11.
 func TestStampIsReadInsideAndOutside(t *testing.T) {
 	p := newPod(t)
 	if s, err := p.ReadStamp(); !errors.Is(err, ErrNotStamped) {
@@ -125,7 +126,7 @@ func unprivileged() map[string]string {
 	return answers
 }
 
-// hostUsers: false. The rules see users as the user namespace that owns the pod's network numbers them.
+// hostUsers: false. The rules see users as the user namespace that owns the pod's network numbers them. (I1, N10)
 func TestAPodWithUsersOfItsOwn(t *testing.T) {
 	const shift = 1 << 20
 	p := newPodOf(t, shift)
@@ -157,7 +158,7 @@ func TestAPodWithUsersOfItsOwn(t *testing.T) {
 	}
 }
 
-// A process of the sidecar's user, and processes of others, as a container runs them.
+// A process of the sidecar's user, and processes of others, as a container runs them. (I1, N10)
 func TestProcessesOfOtherUsers(t *testing.T) {
 	p := newPod(t)
 	if err := p.lockAndLend(); err != nil {

@@ -46,7 +46,7 @@ func TestVerifyOutlivesLeasesTrafficAndStorage(t *testing.T) {
 	}
 }
 
-// Whatever was changed, Verify says so, and where.
+// Whatever was changed, Verify says so, and where. (I1)
 func TestVerifyNamesWhatWasTamperedWith(t *testing.T) {
 	t4 := table()
 	chainOf := func(name string) *nftables.Chain { return &nftables.Chain{Name: name, Table: t4} }
@@ -139,7 +139,7 @@ func (p *pod) replaceFirst(t *testing.T, name, how string) {
 	p.nft.AddRule(&nftables.Rule{Table: table(), Chain: c, Handle: rules[0].Handle, Exprs: exprs})
 }
 
-// What this Namespace did itself is no change; what another did is, were it undone at once.
+// What this Namespace did itself is no change; what another did is, were it undone at once. (I1)
 func TestChangedKnowsOwnTransactions(t *testing.T) {
 	p, record := lockedPod(t)
 	want := func(when string, want bool) {
@@ -176,7 +176,7 @@ func TestChangedKnowsOwnTransactions(t *testing.T) {
 	}
 }
 
-// A lease that somebody added without an end is none that was lent.
+// A lease that somebody added without an end is none that was lent. (N13)
 func TestALeaseWithoutAnEnd(t *testing.T) {
 	p, _ := lockedPod(t)
 	must(p.begin())
@@ -188,7 +188,7 @@ func TestALeaseWithoutAnEnd(t *testing.T) {
 	}
 }
 
-// A dormant table is there to be read, and does nothing.
+// A dormant table is there to be read, and does nothing. (I1)
 func TestVerifySeesADormantTable(t *testing.T) {
 	p, record := lockedPod(t)
 	must(p.begin())

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A foreign change is heard whatever came right before it; what is the Namespace's own wakes nobody.
+// A foreign change is heard whatever came right before it; what is the Namespace's own wakes nobody. (I1)
 func TestMonitorHearsOthersAlone(t *testing.T) {
 	p, _ := lockedPod(t)
 	m, err := p.Monitor()
@@ -48,7 +48,7 @@ func TestMonitorHearsOthersAlone(t *testing.T) {
 }
 
 // After an error a Namespace has another socket. What that does is heard as others' changes are, since it must never be the other way
-// round: nobody gets the address of the one before while there is a Monitor that leaves it out.
+// round: nobody gets the address of the one before while there is a Monitor that leaves it out. (I1)
 func TestMonitorOutlivesASocket(t *testing.T) {
 	p, _ := lockedPod(t)
 	m, err := p.Monitor()
@@ -104,6 +104,7 @@ func quiet(t *testing.T, m *Monitor) {
 	must(m.conn.SetReadDeadline(time.Time{}))
 }
 
+// I1.
 func TestCountersSayWhy(t *testing.T) {
 	p := newPod(t)
 	if c, err := p.Counters(); err != nil || len(c) != 0 {

@@ -97,7 +97,7 @@ func lendFor(r adopt.Request, d time.Duration) error {
 }
 
 // I1, N8: on every kind of network, in every version, not one packet leaves from the moment that the agent is asked to its answer, and
-// after it only the sidecar's.
+// after it only the sidecar's. (I1, N8)
 func TestGovernedPodIsClosedUntilItsLease(t *testing.T) {
 	kinds := []struct {
 		name       string
@@ -163,7 +163,7 @@ func TestUngovernedPodTouchesNothing(t *testing.T) {
 }
 
 // Of another version than the list's, a result is converted; what can't be is passed on for an ungoverned pod, and refused for a
-// governed one before anything is locked.
+// governed one before anything is locked. (I2)
 func TestResultsOfAnotherVersion(t *testing.T) {
 	p := newPlugin(t, nil)
 	swap := func(from, to string) *skel.CmdArgs {
@@ -311,7 +311,7 @@ func TestGovernedPodStaysClosed(t *testing.T) {
 	}
 }
 
-// The same ADD of the same sandbox gets the same answer.
+// The same ADD of the same sandbox gets the same answer. (I1, N8)
 func TestAddAgain(t *testing.T) {
 	var asked atomic.Int32
 	p := newPlugin(t, func(ctx context.Context, r adopt.Request) error { asked.Add(1); return lend(ctx, r) })

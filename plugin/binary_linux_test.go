@@ -91,7 +91,7 @@ func TestUngovernedPodPassesFirst(t *testing.T) {
 	}
 }
 
-// What stays on a node after Holdfast has left: a plugin without an agent. It refuses governed pods, passes others, and never fails DEL.
+// What stays on a node after Holdfast has left: a plugin without an agent. It refuses governed pods, passes others, and never fails DEL. (I1, I2)
 func TestBinaryAloneIsSafe(t *testing.T) {
 	netns := holdNetns(t, false)
 	governed := "CNI_ARGS=" + agentsPod
@@ -124,7 +124,7 @@ func TestBinaryAloneIsSafe(t *testing.T) {
 	}
 }
 
-// An error that the plugin's frame finds has a fix too, and stands alone on standard output.
+// An error that the plugin's frame finds has a fix too, and stands alone on standard output. (N8)
 func TestBinaryTellsErrorsWithTheirFix(t *testing.T) {
 	for name, test := range map[string]struct {
 		stdin string
@@ -154,7 +154,7 @@ func TestBinaryTellsErrorsWithTheirFix(t *testing.T) {
 	}
 }
 
-// The executable, called by libcni as a runtime calls it, in every version it speaks.
+// The executable, called by libcni as a runtime calls it, in every version it speaks. (I2)
 func TestBinaryAnswersLibcni(t *testing.T) {
 	bin := filepath.Dir(binary(t))
 	// A first plugin that gives an address, so that holdfast-cni has a prevResult.

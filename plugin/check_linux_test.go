@@ -114,7 +114,7 @@ func TestDeleteAndCollect(t *testing.T) {
 	expectIDs()
 }
 
-// A sandbox with two interfaces has one lock, and its state is the first one's: what becomes of the second is nothing to it.
+// A sandbox with two interfaces has one lock, and its state is the first one's: what becomes of the second is nothing to it. (I1)
 func TestASecondInterface(t *testing.T) {
 	var asked []adopt.Request
 	p := newPlugin(t, func(ctx context.Context, r adopt.Request) error { asked = append(asked, r); return lend(ctx, r) })

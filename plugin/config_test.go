@@ -21,6 +21,7 @@ const full = `{
   "runtimeClasses": ["runc-2"]
 }`
 
+// N8, N9.
 func TestParseConfigReadsEveryKey(t *testing.T) {
 	got, err := ParseConfig([]byte(full), "kube-system")
 	if err != nil {
@@ -94,6 +95,7 @@ func TestParseConfigRefusesBadInput(t *testing.T) {
 	}
 }
 
+// N7.
 func TestValidateReportsEveryFaultAtOnce(t *testing.T) {
 	err := Config{Type: "x", Refuse: []string{"y"}}.Validate()
 	for _, want := range []string{"type", "capabilities", "resolvers", "refuse[0]"} {
@@ -103,7 +105,7 @@ func TestValidateReportsEveryFaultAtOnce(t *testing.T) {
 	}
 }
 
-// Every list that becomes part of the lock is bounded, and by no less than what is proved to work.
+// Every list that becomes part of the lock is bounded, and by no less than what is proved to work. (I1)
 func TestListsThatAreTooLong(t *testing.T) {
 	lists := func(count int) Config {
 		c := Config{Type: Type, Capabilities: map[string]bool{PodAnnotations: true}}

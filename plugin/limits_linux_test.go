@@ -77,7 +77,7 @@ func TestTheLongestListsAreLocked(t *testing.T) {
 }
 
 // With both families at once, and every other field as long as it may be, the kernel still takes the lock, and the record still fits
-// the state file and the wire.
+// the state file and the wire. (I1)
 func TestTheLongestRecordFits(t *testing.T) {
 	var got adopt.Request
 	p := newPlugin(t, func(_ context.Context, r adopt.Request) error { got = r; return nil })

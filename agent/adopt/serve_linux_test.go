@@ -37,6 +37,7 @@ func serve(t *testing.T, handle func(context.Context, Request) error) (socket st
 	return socket, func() []error { mu.Lock(); defer mu.Unlock(); return failed }
 }
 
+// N8.
 func TestAgentAnswers(t *testing.T) {
 	tests := map[string]struct {
 		answer error
@@ -161,6 +162,7 @@ type endless struct{}
 
 func (endless) Read(b []byte) (int, error) { return copy(b, "yes and yes and "), nil }
 
+// I1.
 func TestNobodyListens(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "agent.sock")
 	if err := Adopt(t.Context(), socket, aRequest()); !errors.Is(err, ErrUnreachable) {
@@ -178,6 +180,7 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
+// N12.
 func TestSocketIsReplacedOnlyWhenItsAgentIsDead(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "holdfast", "agent.sock")
 	first, err := Listen(socket)
@@ -218,6 +221,7 @@ func TestPeersThatAreNotRootsAreRefused(t *testing.T) {
 	}
 }
 
+// N12.
 func TestServeEndsWithItsListener(t *testing.T) {
 	l, err := Listen(filepath.Join(t.TempDir(), "agent.sock"))
 	if err != nil {

@@ -21,6 +21,7 @@ func newStore(t *testing.T) (Store, Request) {
 	return Store{filepath.Join(t.TempDir(), "holdfast", "pods")}, r
 }
 
+// N12.
 func TestStateIsKeptForRootAlone(t *testing.T) {
 	s, r := newStore(t)
 	if err := s.Write(r); err != nil {
@@ -111,6 +112,7 @@ func keepAll(t *testing.T, s Store, r Request, of map[string]func(*Request)) {
 	}
 }
 
+// N12.
 func TestKeepForgetsTheOthersOfItsNetwork(t *testing.T) {
 	s, r := newStore(t)
 	if err := s.Keep("cilium", nil); err != nil {
@@ -149,6 +151,7 @@ func TestKeepForgetsTheOthersOfItsNetwork(t *testing.T) {
 	}
 }
 
+// N12.
 func TestForgetIsOfOneInterface(t *testing.T) {
 	tests := map[string]struct {
 		change func(*Request)
@@ -180,6 +183,7 @@ func TestForgetIsOfOneInterface(t *testing.T) {
 	}
 }
 
+// I1.
 func TestFoldersThatAreNotRootsAlone(t *testing.T) {
 	s, r := newStore(t)
 	root := filepath.Dir(s.Folder)

@@ -38,6 +38,7 @@ func TestRequestSurvivesTheWire(t *testing.T) {
 	}
 }
 
+// I1.
 func TestRequestsThatAreNone(t *testing.T) {
 	tests := map[string]func(*Request){
 		"version":      func(r *Request) { r.Version = 2 },
@@ -63,6 +64,7 @@ func TestRequestsThatAreNone(t *testing.T) {
 	}
 }
 
+// I2.
 func TestContainerIDsThatAreSafeInAPath(t *testing.T) {
 	for id, safe := range map[string]bool{
 		"a": true, "0af.-_9": true, strings.Repeat("f", 64): true,
@@ -75,6 +77,7 @@ func TestContainerIDsThatAreSafeInAPath(t *testing.T) {
 	}
 }
 
+// I1.
 func TestRepliesThatAreLies(t *testing.T) {
 	frame := func(body string) string { return string([]byte{0, 0, byte(len(body) >> 8), byte(len(body))}) + body }
 	tests := map[string]struct {
