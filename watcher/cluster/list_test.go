@@ -82,14 +82,17 @@ var _ = Describe("the list Cilium reads", func() {
 		Expect(cm.Annotations).To(HaveKeyWithValue("team", "net"))
 	})
 
+	overwrite := func(ctx SpecContext, s *site) {
+		_, err := plane.Kube.CoreV1().ConfigMaps(s.cilium).Patch(ctx, configmap.DefaultConfigMap, types.MergePatchType,
+			[]byte(`{"data":{"cni-config":"{\"mine\":true}"}}`), metav1.PatchOptions{FieldManager: "gitops"})
+		Expect(err).NotTo(HaveOccurred())
+	}
 	// fight overwrites each repair of the list until the manager is named, and returns how often that was.
 	fight := func(ctx SpecContext, s *site) (overwritten int) {
 		right := s.text(ctx)
 		Eventually(func() string {
 			if s.text(ctx) == right {
-				_, err := plane.Kube.CoreV1().ConfigMaps(s.cilium).Patch(ctx, configmap.DefaultConfigMap, types.MergePatchType,
-					[]byte(`{"data":{"cni-config":"{\"mine\":true}"}}`), metav1.PatchOptions{FieldManager: "gitops"})
-				Expect(err).NotTo(HaveOccurred())
+				overwrite(ctx, s)
 				overwritten++
 			}
 			return s.finding(ctx, configmap.ConfigMapContested).Message
@@ -106,9 +109,7 @@ var _ = Describe("the list Cilium reads", func() {
 		// The last repair may be overwritten before the manager is named, and is not repaired again.
 		Expect(fight(ctx, s)).To(Or(Equal(3), Equal(4)), "overwrites until it is named")
 		if s.text(ctx) == right {
-			_, err := plane.Kube.CoreV1().ConfigMaps(s.cilium).Patch(ctx, configmap.DefaultConfigMap, types.MergePatchType,
-				[]byte(`{"data":{"cni-config":"{\"mine\":true}"}}`), metav1.PatchOptions{FieldManager: "gitops"})
-			Expect(err).NotTo(HaveOccurred())
+			overwrite(ctx, s)
 		}
 		Consistently(s.text, "2s").WithContext(ctx).Should(Equal(`{"mine":true}`))
 	})
