@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/mdlayher/netlink"
@@ -13,27 +15,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Change is one transaction of nftables in a namespace.
+// Change is what others did in a namespace: one transaction of nftables or, where none of them touched the lock, several.
 type Change struct {
-	// PID and Process are who made it, as seen from the initial PID namespace.
+	// PID and Process are who made it, of several the last: the thread's number in the initial PID namespace, and its name
+	// (net/netfilter/nf_tables_api.c: nf_tables_fill_gen_info).
 	PID     uint32
 	Process string
+	// Lock means that it touched the lock's own table. What it changed there may have been changed back since, by the same transaction even.
+	Lock bool
 }
 
 // Monitor reports every change of any table in the namespace that others make. That a lease ran out is no change.
 //
 // What goes through the Namespace's own socket is left out by the kernel: a renewal wakes nobody. The kernel gives each socket of a
 // namespace an address of its own, and writes it into what it tells of a transaction; the Monitor holds that socket open, so that the
-// address is nobody else's while it listens. A Namespace that had to connect anew has another, and is reported as others are, which
-// Changed tells from them.
+// address is nobody else's while it is left out. A Namespace that has to connect anew first turns its Monitors to the new socket. So
+// whatever is heard was done by somebody else.
 type Monitor struct {
-	path string
-	own  int // holds the socket whose changes are left out
-	conn *netlink.Conn
+	namespace *Namespace
+	conn      *netlink.Conn
+	own       int // holds the socket whose changes are left out; the Namespace's mu guards it
+
+	rest  []netlink.Message // received, and not looked at
+	touch bool              // what was heard of the transaction whose end was not is about the lock's table
 }
 
-// nftablesGroup is NFNLGRP_NFTABLES of include/uapi/linux/netfilter/nfnetlink.h.
-const nftablesGroup = 7
+const (
+	// nftablesGroup is NFNLGRP_NFTABLES of include/uapi/linux/netfilter/nfnetlink.h.
+	nftablesGroup = 7
+	// gather is for how long changes that leave the lock alone are taken for one: somebody may keep making them.
+	gather = 100 * time.Millisecond
+)
 
 // Monitor begins to listen. What changed before it is not reported: verify after it has returned. It lives on its own and is closed
 // on its own.
@@ -42,23 +54,37 @@ func (n *Namespace) Monitor() (m *Monitor, err error) {
 		return nil, err
 	}
 	defer func() { err = n.end("monitor", err) }()
-	filter, err := allBut(n.netfilter.port)
-	if err != nil {
-		return nil, err
-	}
-	own, err := unix.FcntlInt(uintptr(n.netfilter.fd), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
 	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{NetNS: int(n.file.Fd()), Groups: 1 << (nftablesGroup - 1)})
 	if err != nil {
-		return nil, errors.Join(err, unix.Close(own))
+		return nil, err
 	}
-	m = &Monitor{n.path, own, conn}
-	if err := conn.SetBPF(filter); err != nil {
-		return nil, errors.Join(err, m.Close())
+	m = &Monitor{namespace: n, conn: conn, own: -1}
+	if err := m.leaveOut(n.netfilter); err != nil {
+		return nil, errors.Join(err, conn.Close())
 	}
+	n.monitors = append(n.monitors, m)
 	return m, nil
+}
+
+// leaveOut has the kernel leave out what goes through this socket, and no longer what went through the one before.
+func (m *Monitor) leaveOut(s *socket) error {
+	filter, err := allBut(s.port)
+	if err != nil {
+		return err
+	}
+	own, err := unix.FcntlInt(uintptr(s.fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	if err := m.conn.SetBPF(filter); err != nil {
+		return errors.Join(err, unix.Close(own))
+	}
+	before := m.own
+	m.own = own
+	if before < 0 {
+		return nil
+	}
+	return unix.Close(before)
 }
 
 // allBut passes what was not sent on behalf of that address: field nlmsg_pid of struct nlmsghdr, at 12, in the machine's order, which
@@ -74,28 +100,68 @@ func allBut(port uint32) ([]bpf.RawInstruction, error) {
 }
 
 // Close ends it; a Next that waits fails.
-func (m *Monitor) Close() error { return errors.Join(m.conn.Close(), unix.Close(m.own)) }
+func (m *Monitor) Close() error {
+	n := m.namespace
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.monitors = slices.DeleteFunc(n.monitors, func(other *Monitor) bool { return other == m })
+	return errors.Join(m.conn.Close(), unix.Close(m.own))
+}
 
-// Next waits for the next change or the context's end. After any error changes may have been missed: close, make a new Monitor, and
-// verify.
-func (m *Monitor) Next(ctx context.Context) (Change, error) {
+// Next waits for the next change or the context's end. It returns at once for one that touched the lock, of which none is ever counted
+// among others. After any error changes may have been missed: close, make a new Monitor, and verify.
+func (m *Monitor) Next(ctx context.Context) (change Change, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = m.conn.SetReadDeadline(time.Unix(0, 1)) })
 	defer stop()
-	for {
-		messages, err := m.conn.Receive()
-		if err != nil {
-			return Change{}, fmt.Errorf("monitor netns %q: %w", m.path, errors.Join(ctx.Err(), err))
+	for several := false; ; several = true {
+		one, err := m.transaction()
+		switch {
+		case err == nil && one.Lock:
+			return one, m.conn.SetReadDeadline(time.Time{})
+		case err == nil && !several:
+			err = m.conn.SetReadDeadline(time.Now().Add(gather))
+		case several && errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil:
+			return change, m.conn.SetReadDeadline(time.Time{})
 		}
-		for _, message := range messages {
-			// Each transaction ends with its generation, whatever it held before.
-			if message.Header.Type != unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_NEWGEN || len(message.Data) < 4 {
+		if err != nil {
+			return Change{}, fmt.Errorf("monitor netns %q: %w", m.namespace.path, errors.Join(ctx.Err(), err))
+		}
+		change = one
+	}
+}
+
+// transaction is the next one. Each ends with its generation, and what it did is told before that, in as many datagrams as it takes
+// (net/netfilter/nf_tables_api.c: nft_commit_notify, nf_tables_gen_notify).
+func (m *Monitor) transaction() (Change, error) {
+	for {
+		if len(m.rest) == 0 {
+			var err error
+			if m.rest, err = m.conn.Receive(); err != nil {
+				return Change{}, err
+			}
+		}
+		for len(m.rest) > 0 {
+			message := m.rest[0]
+			m.rest = m.rest[1:]
+			if message.Header.Type>>8 != unix.NFNL_SUBSYS_NFTABLES || len(message.Data) < 4 {
 				continue
 			}
-			about, err := attributes(message.Data[4:])
+			about, err := attributes(message.Data[4:]) // behind struct nfgenmsg
 			if err != nil {
-				return Change{}, fmt.Errorf("monitor netns %q: %w", m.path, err)
+				return Change{}, err
 			}
-			return Change{PID: be32(about.get(unix.NFTA_GEN_PROC_PID)), Process: about.text(unix.NFTA_GEN_PROC_NAME)}, nil
+			if message.Header.Type&0xff != unix.NFT_MSG_NEWGEN {
+				m.touch = m.touch || message.Data[0] == unix.NFPROTO_INET && about.is(tableOf, Table)
+				continue
+			}
+			change := Change{be32(about.get(unix.NFTA_GEN_PROC_PID)), about.text(unix.NFTA_GEN_PROC_NAME), m.touch}
+			m.touch = false
+			return change, nil
 		}
 	}
 }
+
+// tableOf is the name of the table in whatever is told of one: the first attribute of NFTA_TABLE_NAME, NFTA_CHAIN_TABLE,
+// NFTA_RULE_TABLE, NFTA_SET_TABLE, NFTA_SET_ELEM_LIST_TABLE, NFTA_OBJ_TABLE and NFTA_FLOWTABLE_TABLE alike
+// (include/uapi/linux/netfilter/nf_tables.h).
+const tableOf = 1

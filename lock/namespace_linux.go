@@ -36,6 +36,8 @@ type Namespace struct {
 	netfilter *socket // for nf_tables; nil after an error
 	route     *socket // for the stamp, opened when it is first used, which a plugin never does
 
+	monitors []*Monitor // that are open
+
 	// commits are the transactions that went through this Namespace; readAt is the generation at which it last read all, when they
 	// were commitsThen.
 	commits, commitsThen, readAt uint32
@@ -73,10 +75,18 @@ func (n *Namespace) Close() error {
 	return errors.Join(n.disconnect(), n.file.Close())
 }
 
-// connect opens the socket without which nothing is done.
+// connect opens the socket without which nothing is done. Before it is used, every Monitor leaves it out.
 func (n *Namespace) connect() (err error) {
-	n.netfilter, err = n.dial(unix.NETLINK_NETFILTER)
-	return err
+	if n.netfilter, err = n.dial(unix.NETLINK_NETFILTER); err != nil {
+		return err
+	}
+	for _, m := range n.monitors {
+		err = errors.Join(err, m.leaveOut(n.netfilter))
+	}
+	if err != nil {
+		return errors.Join(err, n.disconnect())
+	}
+	return nil
 }
 
 // inside runs f on a thread that is in the namespace meanwhile.

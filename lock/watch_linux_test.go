@@ -2,11 +2,13 @@ package lock
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"os"
 	"testing"
 	"time"
 
+	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
 )
 
@@ -27,8 +29,8 @@ func TestMonitorHearsOthersAlone(t *testing.T) {
 	defer cancel()
 	heard := func() {
 		t.Helper()
-		if c, err := m.Next(ctx); err != nil || c.PID == 0 || c.Process == "" {
-			t.Errorf("got %+v, %v; want another's change", c, err)
+		if c, err := m.Next(ctx); err != nil || c.PID == 0 || c.Process == "" || !c.Lock {
+			t.Errorf("got %+v, %v; want another's change of the lock", c, err)
 		}
 	}
 	if err := errors.Join(p.FirstLease(Lease), p.Renew(Lease), other.Renew(Lease)); err != nil {
@@ -40,16 +42,122 @@ func TestMonitorHearsOthersAlone(t *testing.T) {
 	}
 	heard()
 	heard()
-	quiet(t, m)
+	quiet(t, m, soon)
 	cancel()
 	if _, err := m.Next(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end: %v", err)
 	}
 }
 
-// After an error a Namespace has another socket. What that does is heard as others' changes are, since it must never be the other way
-// round: nobody gets the address of the one before while there is a Monitor that leaves it out. (I1)
-func TestMonitorOutlivesASocket(t *testing.T) {
+// What touched the lock is told from what did not, though nothing of it be left, it take several datagrams to tell, or much else be
+// changed right before. (I1)
+func TestMonitorSaysWhatTouchedTheLock(t *testing.T) {
+	lock := table()
+	other := &nftables.Table{Name: "other", Family: nftables.TableFamilyINet}
+	namesake := &nftables.Table{Name: Table, Family: nftables.TableFamilyIPv4}
+	chainOf := func(t *nftables.Table) *nftables.Chain { return &nftables.Chain{Name: "more", Table: t} }
+	for name, test := range map[string]struct {
+		change         func(p *pod)
+		touched, stays bool
+	}{
+		"another table":             {func(p *pod) { p.nft.AddTable(other); p.nft.AddChain(chainOf(other)) }, false, false},
+		"another family's namesake": {func(p *pod) { p.nft.AddTable(namesake); p.nft.AddChain(chainOf(namesake)) }, false, false},
+		"a chain":                   {func(p *pod) { p.nft.AddChain(chainOf(lock)) }, true, true},
+		"a chain, undone at once":   {func(p *pod) { p.nft.AddChain(chainOf(lock)); p.nft.DelChain(chainOf(lock)) }, true, false},
+		"an element, undone at once": {func(p *pod) {
+			s := &nftables.Set{Table: lock, Name: "resolvers4", KeyType: nftables.TypeIPAddr}
+			element := []nftables.SetElement{{Key: []byte{1, 1, 1, 1}}}
+			must(errors.Join(p.nft.SetAddElements(s, element), p.nft.SetDeleteElements(s, element)))
+		}, true, false},
+		"a chain, and then much else": {func(p *pod) {
+			p.nft.AddChain(chainOf(lock))
+			p.nft.AddTable(other)
+			s := &nftables.Set{Table: other, Name: "many", KeyType: nftables.TypeIPAddr}
+			elements := make([]nftables.SetElement, 1000)
+			for i := range elements {
+				elements[i].Key = binary.BigEndian.AppendUint32(nil, uint32(i))
+			}
+			must(p.nft.AddSet(s, elements))
+		}, true, true},
+		"a chain after much else": {func(p *pod) {
+			for range 10 {
+				p.nft.AddTable(other)
+				must(p.nft.Flush())
+				p.nft.DelTable(other)
+				must(p.nft.Flush())
+			}
+			p.nft.AddChain(chainOf(lock))
+		}, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, record := lockedPod(t)
+			m, err := p.Monitor()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = m.Close() }()
+			must(p.begin())
+			test.change(p)
+			must(p.end("change", p.nft.Flush()))
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if c, err := m.Next(ctx); err != nil || c.Lock != test.touched || c.PID == 0 || c.Process == "" {
+				t.Errorf("heard %+v, %v; want that the lock was touched: %v", c, err, test.touched)
+			}
+			quiet(t, m, soon)
+			if err := p.Verify(record); errors.Is(err, ErrDiffers) != test.stays {
+				t.Errorf("verified: %v; want a difference: %v", err, test.stays)
+			}
+		})
+	}
+}
+
+// That a lease runs out, and that the kernel frees its elements, at its leisure or in a later transaction, is nobody's change of the lock. (N13)
+func TestMonitorHearsNoLeaseRunOut(t *testing.T) {
+	p, _ := lockedPod(t)
+	if err := p.FirstLease(20 * time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	m, err := p.Monitor()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = m.Close() }()
+	quiet(t, m, 2500*time.Millisecond) // the kernel frees them after a second (net/netfilter/nf_tables.h: nft_set_gc_interval)
+	if _, err := p.Remaining(); !errors.Is(err, ErrExpired) {
+		t.Fatalf("the lease is there: %v", err)
+	}
+	must(p.begin())
+	p.nft.AddTable(&nftables.Table{Name: "other", Family: nftables.TableFamilyINet})
+	must(p.end("change", p.nft.Flush()))
+	if c, err := m.Next(t.Context()); err != nil || c.Lock {
+		t.Errorf("heard %+v, %v; want a change of another table alone", c, err)
+	}
+}
+
+// More than the kernel keeps for a listener is an error, after which all is to be verified: it can't be known what it was. (I1)
+func TestMonitorSaysThatItMissedChanges(t *testing.T) {
+	p, _ := lockedPod(t)
+	m, err := p.Monitor()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = m.Close() }()
+	must(m.conn.SetReadBuffer(leastBuffer))
+	for range 100 {
+		must(p.begin())
+		p.nft.AddTable(&nftables.Table{Name: "other", Family: nftables.TableFamilyINet})
+		p.nft.DelTable(&nftables.Table{Name: "other", Family: nftables.TableFamilyINet})
+		must(p.end("change", p.nft.Flush()))
+	}
+	if c, err := m.Next(t.Context()); !errors.Is(err, unix.ENOBUFS) {
+		t.Errorf("heard %+v, %v", c, err)
+	}
+}
+
+// After an error a Namespace has another socket, and what that does wakes nobody either. Nobody else gets the address of a socket that
+// is left out, and the one before is left out no more. (I1, N12)
+func TestMonitorFollowsItsNamespaceToAnotherSocket(t *testing.T) {
 	p, _ := lockedPod(t)
 	m, err := p.Monitor()
 	if err != nil {
@@ -58,46 +166,71 @@ func TestMonitorOutlivesASocket(t *testing.T) {
 	if err := p.FirstLease(Lease); err != nil {
 		t.Fatal(err)
 	}
-	before := p.netfilter.port
-	must(p.begin())
-	if p.end("fail", errors.New("a test")) == nil || p.netfilter != nil {
-		t.Fatal("the sockets are still open")
+	first := p.netfilter.port
+	fail := func() {
+		t.Helper()
+		if err := p.FirstLease(Lease); !errors.Is(err, ErrTicketUsed) || p.netfilter != nil {
+			t.Fatalf("%v; the sockets are still open: %v", err, p.netfilter != nil)
+		}
 	}
-	take := func() (err error) {
+	take := func(port uint32) (err error) {
 		p.do(func() {
 			s, socketErr := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER)
 			must(socketErr)
-			err = errors.Join(unix.Bind(s, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: before}), unix.Close(s))
+			err = errors.Join(unix.Bind(s, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: port}), unix.Close(s))
 		})
 		return err
 	}
-	if err := take(); !errors.Is(err, unix.EADDRINUSE) {
-		t.Errorf("another gets the address of the first socket: %v", err)
+	fail()
+	if err := take(first); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("another gets the address that is left out: %v", err)
 	}
-	quiet(t, m)
 	if err := p.Renew(Lease); err != nil {
+		t.Fatal(err)
+	}
+	second := p.netfilter.port
+	if second == first {
+		t.Fatal("the second socket has the address of the first")
+	}
+	quiet(t, m, soon)
+	fail()
+	if err := take(second); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("another gets the address that is left out: %v", err)
+	}
+	if err := p.Renew(Lease); err != nil {
+		t.Fatal(err)
+	}
+	quiet(t, m, soon)
+	other, err := Open(p.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	if err := other.Renew(Lease); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if _, err := m.Next(ctx); err != nil {
-		t.Errorf("a change by the second socket: %v", err)
+	if c, err := m.Next(ctx); err != nil || !c.Lock {
+		t.Errorf("heard %+v, %v; want another's change", c, err)
 	}
-	if changed, err := p.Changed(); changed || err != nil {
-		t.Errorf("changed %v (%v)", changed, err)
-	}
+	third := p.netfilter.port
+	fail()
 	if err := m.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := take(); err != nil {
+	if err := take(third); err != nil {
 		t.Errorf("the address is held for ever: %v", err)
 	}
 }
 
+// soon is by when what was done before is heard.
+const soon = 50 * time.Millisecond
+
 // quiet makes sure that nothing is to be heard.
-func quiet(t *testing.T, m *Monitor) {
+func quiet(t *testing.T, m *Monitor, d time.Duration) {
 	t.Helper()
-	must(m.conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond)))
+	must(m.conn.SetReadDeadline(time.Now().Add(d)))
 	if c, err := m.Next(t.Context()); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("heard %+v, %v; want nothing", c, err)
 	}
