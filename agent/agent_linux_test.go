@@ -25,12 +25,7 @@ import (
 )
 
 var _ = Describe("a pod that the plugin asks for", func() {
-	var m *machine
-	BeforeEach(func(ctx SpecContext) {
-		m = newMachine(ctx)
-		m.start()
-		m.started()
-	})
+	m := newRunning()
 
 	It("N8 N15 is adopted if it keeps its contract, and what was proved of it is recorded", func(ctx SpecContext) {
 		pod, s, r := m.adopted(ctx, "good")
@@ -118,13 +113,7 @@ var _ = Describe("a pod that the plugin asks for", func() {
 })
 
 var _ = Describe("a pod that is kept", func() {
-	var m *machine
-	var stop func()
-	BeforeEach(func(ctx SpecContext) {
-		m = newMachine(ctx)
-		stop = m.start()
-		m.started()
-	})
+	m := newRunning()
 
 	It("N14 is cut off at once if its annotation asks for it, and never adopted again", func(ctx SpecContext) {
 		pod, s, r := m.adopted(ctx, "asked")
@@ -135,7 +124,7 @@ var _ = Describe("a pod that is kept", func() {
 		Eventually(m.events(ctx, pod)).Should(ContainElement("Cut"))
 		Expect(refusal(m.ask(ctx, r)).Code).To(Equal("CutBefore"))
 		By("in another sandbox, after the agent's restart")
-		stop()
+		m.stop()
 		m.start()
 		m.started()
 		again := m.sandbox()
@@ -175,7 +164,7 @@ var _ = Describe("a pod that is kept", func() {
 
 	It("N12 N19 is renewed by the next agent, which is ready once it has done so twice", func(ctx SpecContext) {
 		pod, s, r := m.adopted(ctx, "kept")
-		stop()
+		m.stop()
 		Expect(s.netns.Renew(lock.Lease / 2)).To(Succeed()) // as after 45 s
 		began := time.Now()
 		m.start()
@@ -190,7 +179,7 @@ var _ = Describe("a pod that is kept", func() {
 
 	It("N13 is cut off for good once no agent renewed it in time", func(ctx SpecContext) {
 		pod, s, r := m.adopted(ctx, "late")
-		stop()
+		m.stop()
 		Expect(s.netns.Renew(100 * time.Millisecond)).To(Succeed()) // as after 90 s
 		time.Sleep(200 * time.Millisecond)
 		m.start()
@@ -211,7 +200,7 @@ var _ = Describe("a pod that is kept", func() {
 		for name := range does {
 			_, boxes[name], _ = m.adopted(ctx, name)
 		}
-		stop()
+		m.stop()
 		for name, s := range boxes {
 			does[name](filepath.Join(m.states.Folder, s.id+".json"))
 		}

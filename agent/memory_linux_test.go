@@ -41,13 +41,7 @@ var lose = map[string]func(ctx context.Context, m *machine){
 }
 
 var _ = Describe("an agent that starts", func() {
-	var m *machine
-	var stop func()
-	BeforeEach(func(ctx SpecContext) {
-		m = newMachine(ctx)
-		stop = m.start()
-		m.started()
-	})
+	m := newRunning()
 
 	for how, loseIt := range lose {
 		It("N8 N14 N18 I1 goes by what this node remembers where plugin.json is "+how, func(ctx SpecContext) {
@@ -55,8 +49,8 @@ var _ = Describe("an agent that starts", func() {
 			debugged, broken, _ := m.adopted(ctx, "debugged")
 			_, ended, _ := m.adopted(ctx, "ended")
 			_, kept, _ := m.adopted(ctx, "kept")
-			stop()
-			loseIt(ctx, m)
+			m.stop()
+			loseIt(ctx, m.machine)
 			m.start()
 			By("refusing what is new, and saying that it isn't ready")
 			pod := m.create(ctx, m.goodPod("new"))
@@ -95,9 +89,9 @@ var _ = Describe("an agent that starts", func() {
 		debugged, broken, _ := m.adopted(ctx, "debugged")
 		changed, other, _ := m.adopted(ctx, "changed")
 		_, kept, _ := m.adopted(ctx, "kept")
-		stop()
+		m.stop()
 		Expect(os.Remove(filepath.Join(m.folder, "run/policies.json"))).To(Succeed())
-		lose["invalid"](ctx, m)
+		lose["invalid"](ctx, m.machine)
 		m.start()
 		m.debug(ctx, debugged)
 		Eventually(func() error {
@@ -120,7 +114,7 @@ var _ = Describe("an agent that starts", func() {
 	It("N8 adopts a pod whose ADD it missed: that it has no lease yet is no reason to cut it off", func(ctx SpecContext) {
 		pod := m.create(ctx, m.goodPod("early"))
 		s := m.sandbox()
-		stop()
+		m.stop()
 		r := m.request(pod, string(pod.UID), s)
 		m.start()
 		m.started()
@@ -145,19 +139,13 @@ var _ = Describe("an agent that starts", func() {
 })
 
 var _ = Describe("a pod that was ordered to be cut off", func() {
-	var m *machine
-	var stop func()
-	BeforeEach(func(ctx SpecContext) {
-		m = newMachine(ctx)
-		stop = m.start()
-		m.started()
-	})
+	m := newRunning()
 
 	It("N14 is told of once, with its first reason, whatever agents start after", func(ctx SpecContext) {
 		pod, s, _ := m.adopted(ctx, "asked")
 		said, err := m.cut(ctx, pod, "it talks")
 		Expect(err).NotTo(HaveOccurred())
-		stop()
+		m.stop()
 		told := gbytes.NewBuffer()
 		GinkgoWriter.TeeTo(told)
 		DeferCleanup(GinkgoWriter.ClearTeeWriters)
@@ -181,7 +169,7 @@ var _ = Describe("a pod that was ordered to be cut off", func() {
 		Eventually(told).Should(gbytes.Say("not cut off yet"))
 		Expect(refusal(m.ask(ctx, r)).Code).To(Equal("CutBefore"))
 		By("the next agent, which the kernel refuses too")
-		stop()
+		m.stop()
 		m.start()
 		Eventually(m.code(ctx, r)).Should(Equal("CutBefore"))
 		m.started()

@@ -165,6 +165,22 @@ func (m *machine) ready() error {
 	return nil
 }
 
+// running is a machine whose agent can adopt, another for each spec of the container that it is made in. stop ends that agent.
+type running struct {
+	*machine
+	stop func()
+}
+
+func newRunning() *running {
+	r := &running{}
+	BeforeEach(func(ctx SpecContext) {
+		r.machine = newMachine(ctx)
+		r.stop = r.start()
+		r.started()
+	})
+	return r
+}
+
 // started waits until the agent can adopt.
 func (m *machine) started() { GinkgoHelper(); Eventually(m.ready).Should(Succeed()) }
 
@@ -289,7 +305,8 @@ func (m *machine) request(pod *corev1.Pod, uid string, s *sandbox) adopt.Request
 	Expect(err).NotTo(HaveOccurred())
 	boot, err := adopt.Boot()
 	Expect(err).NotTo(HaveOccurred())
-	r := adopt.Request{Version: adopt.Version, ContainerID: s.id, NetNS: s.path, Device: s.netns.ID().Device, Inode: s.netns.ID().Inode, Boot: boot,
+	r := adopt.Request{Version: adopt.Version, ContainerID: s.id, NetNS: s.path, Network: "pods", IfName: "eth0",
+		Device: s.netns.ID().Device, Inode: s.netns.ID().Inode, Boot: boot,
 		Namespace: pod.Namespace, Name: pod.Name, UID: uid, Rules: rules.Digest(), Record: kept}
 	Expect(m.states.Write(r)).To(Succeed())
 	return r
