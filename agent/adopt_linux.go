@@ -34,7 +34,7 @@ func (a *agent) adopt(ctx context.Context, r adopt.Request) error {
 	a.metrics.refusals.WithLabelValues(code).Inc()
 	slog.Warn("pod not adopted", "namespace", r.Namespace, "pod", r.Name, "reason", code, "message", err.Error())
 	if code != refusedUnreachable && code != refusedStarting {
-		a.teller.warn(a.world.pod(r.Namespace, r.Name, r.UID), "NotAdopted", "The node's agent refused the pod. "+code+": "+err.Error())
+		a.teller.warn(a.world.shown(r.Namespace, r.Name, r.UID), "NotAdopted", "The node's agent refused the pod. "+code+": "+err.Error())
 	}
 	return err
 }
@@ -81,7 +81,7 @@ func (a *agent) notCut(uid string) error {
 			return refuse(string(CutBefore), "delete the pod", "the pod is being cut off for good since %s (%s: %s)",
 				kept.At.Format("2006-01-02T15:04:05Z"), kept.Code, kept.Reason)
 		}
-		return refuse(string(CutBefore), "delete the pod, or change its file if it is static",
+		return refuse(string(CutBefore), "delete the pod; if it is a static one, "+staticFix,
 			"a pod of this UID was cut off for good at %s (%s: %s)", kept.At.Format("2006-01-02T15:04:05Z"), kept.Code, kept.Reason)
 	}
 	return nil

@@ -64,7 +64,7 @@ var _ = Describe("a pod that the plugin asks for", func() {
 		}
 	})
 
-	It("N8 is a static one's mirror, or is refused and tried again", func(ctx SpecContext) {
+	It("N8 is refused if it is a static one: later while nothing says so, and for good once a mirror does", func(ctx SpecContext) {
 		const hash = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"
 		pod := m.goodPod("static-" + m.name)
 		s := m.sandbox()
@@ -72,19 +72,17 @@ var _ = Describe("a pod that the plugin asks for", func() {
 		refused := refusal(m.ask(ctx, r))
 		Expect(refused.Code).To(Equal("PodUnknown"))
 		Expect(refused.Retry).To(BeTrue())
-		By("a mirror that isn't of this Node's kubelet")
-		forged := pod.DeepCopy()
-		forged.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: hash, "kubernetes.io/config.hash": hash}
-		forged = m.create(ctx, forged)
-		Expect(refusal(m.ask(ctx, r)).Code).To(Equal("PodUnknown"))
-		Expect(plane.Kube.CoreV1().Pods(m.governed).Delete(ctx, forged.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})).To(Succeed())
-		By("its mirror")
-		node, err := plane.Kube.CoreV1().Nodes().Get(ctx, m.name, metav1.GetOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		pod.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: hash, "kubernetes.io/config.hash": hash}
-		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: m.name, UID: node.UID}}
-		m.create(ctx, pod)
-		Expect(m.ask(ctx, r)).To(Succeed())
+		Expect(refused.Fix).To(ContainSubstring("if the pod is a static one, run it by a DaemonSet"))
+		By("a mirror that keeps the contract, which anybody may have made")
+		mirror := m.mirrorOf(ctx, pod, hash)
+		for _, uid := range []string{hash, string(mirror.UID), "another"} {
+			r.UID = uid
+			refused = refusal(m.ask(ctx, r))
+			Expect(refused.Code).To(Equal("StaticPod"), uid)
+			Expect(refused.Retry).To(BeFalse())
+		}
+		Expect(s.netns.Remaining()).Error().To(MatchError(lock.ErrExpired), "no lease, ever")
+		Eventually(m.events(ctx, mirror)).Should(ContainElement("NotAdopted"))
 	})
 
 	It("I1 is refused if the request is not about what is there", func(ctx SpecContext) {
@@ -131,6 +129,21 @@ var _ = Describe("a pod that is kept", func() {
 		Expect(refusal(m.ask(ctx, m.request(pod, string(pod.UID), again))).Code).To(Equal("CutBefore"))
 		m.runs(pod, string(pod.UID), again)
 		Eventually(again.cut).Should(ContainSubstring("it talks too much"), "should it run all the same")
+	})
+
+	It("N8 I1 is judged by no mirror that claims its UID once the API server has it no more", func(ctx SpecContext) {
+		pod, s, r := m.adopted(ctx, "deleted")
+		other, seen, _ := m.adopted(ctx, "other")
+		Expect(plane.Kube.CoreV1().Pods(m.governed).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})).To(Succeed())
+		forged := m.goodPod(pod.Name)
+		forged.Annotations = map[string]string{watcher.CutAnnotation: "a forged reason"}
+		forged.Spec.InitContainers = nil
+		m.mirrorOf(ctx, forged, string(pod.UID))
+		_, err := m.cut(ctx, other, "what came before is seen by then")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(seen.cut()).NotTo(BeEmpty())
+		Expect(s.cut()).To(BeEmpty())
+		Expect(refusal(m.ask(ctx, r)).Code).To(Equal("StaticPod"))
 	})
 
 	It("N8 I1 is cut off if an update breaks its contract", func(ctx SpecContext) {
@@ -237,12 +250,17 @@ var _ = Describe("what got past the chain", func() {
 		s := m.unlocked(pod)
 		byItself := m.unlocked(annotated, func(b *box) { b.annotations = annotated.Annotations })
 		ungoverned := m.unlocked(free)
+		claim := m.goodPod("claim-" + m.name)
+		claim.Namespace, claim.Annotations = "default", map[string]string{watcher.GovernedAnnotation: "true"}
+		claim = m.mirrorOf(ctx, claim, "claimed")
+		claimed := m.runs(claim, "claimed", m.sandbox())
 		Eventually(s.cut).WithTimeout(5 * time.Second).Should(HavePrefix("PastChain"))
 		Eventually(byItself.cut).WithTimeout(5 * time.Second).Should(HavePrefix("PastChain"))
 		Eventually(m.annotation(ctx, pod, watcher.EvictAnnotation)).Should(Equal("past-chain"))
 		Eventually(m.annotation(ctx, pod, watcher.CutOffAnnotation)).Should(HavePrefix("PastChain"))
 		Eventually(m.events(ctx, pod)).Should(ContainElements("Cut", "Unlocked"))
-		Consistently(ungoverned.cut).WithTimeout(4*time.Second).Should(BeEmpty(), "I2")
+		Consistently(func() string { return ungoverned.cut() + claimed.cut() }).WithTimeout(4*time.Second).Should(BeEmpty(), "I2")
+		Expect(m.annotation(ctx, claim, watcher.EvictAnnotation)()).To(BeEmpty(), "a mirror governs nothing")
 	})
 
 	It("N18 is found when the agent starts", func(ctx SpecContext) {
@@ -276,13 +294,17 @@ var _ = Describe("what got past the chain", func() {
 	})
 
 	It("N8 I2 is on the node's own network: reported and marked, never cut", func(ctx SpecContext) {
+		static := m.goodPod("host-0")
+		static.Spec.HostNetwork = true
+		static = m.mirrorOf(ctx, static, "0a1b2c3d4e5f60718293a4b5c6d7e8f9")
+		m.runtime.add(&box{id: "host-" + static.Name, namespace: m.governed, name: static.Name, uid: "0a1b2c3d4e5f60718293a4b5c6d7e8f9", created: time.Now(), host: true})
 		said, lied := m.goodPod("host-1"), m.goodPod("host-2")
 		said.Spec.HostNetwork = true
 		said, lied = m.create(ctx, said), m.create(ctx, lied)
 		m.runtime.add(&box{id: "host-" + said.Name, namespace: m.governed, name: said.Name, uid: string(said.UID), created: time.Now(), host: true})
 		m.runtime.add(&box{id: "host-" + lied.Name, namespace: m.governed, name: lied.Name, uid: string(lied.UID), created: time.Now(), netns: fmt.Sprintf("/proc/%d/ns/net", os.Getpid())})
 		m.start()
-		for _, pod := range []*corev1.Pod{said, lied} {
+		for _, pod := range []*corev1.Pod{static, said, lied} {
 			Eventually(m.annotation(ctx, pod, watcher.EvictAnnotation)).Should(Equal("host-network"))
 			Eventually(m.events(ctx, pod)).Should(ContainElement("Unlocked"))
 		}

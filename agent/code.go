@@ -59,14 +59,18 @@ const (
 	refusedUnknown     = "PodUnknown"
 	refusedUnreachable = "APIUnreachable"
 	refusedElsewhere   = "OtherNode"
+	refusedStatic      = "StaticPod"
 	refusedNamespace   = "OtherNamespace"
 	refusedRules       = "RulesDiffer"
 	refusedLease       = "LeaseLost"
 	refusedInternal    = "Internal"
 )
 
+// staticFix is what to do with a static pod.
+const staticFix = "run it by a DaemonSet, or outside the governed namespaces"
+
 func refusals() []string {
-	return []string{refusedStarting, refusedReserved, refusedUnknown, refusedUnreachable, refusedElsewhere, refusedNamespace,
+	return []string{refusedStarting, refusedReserved, refusedUnknown, refusedUnreachable, refusedElsewhere, refusedStatic, refusedNamespace,
 		refusedRules, refusedLease, refusedInternal, string(ContractBroken), string(Requested), string(CutBefore)}
 }
 

@@ -69,7 +69,7 @@ func (a *agent) wasCut(w who, o order) {
 	a.metrics.cuts.WithLabelValues(string(o.code)).Inc()
 	slog.Warn("pod cut off", "namespace", w.namespace, "pod", w.name, "reason", o.code, "message", o.says)
 	a.remembered(a.cuts.done(fileOf(w, o)))
-	a.tellCut(a.world.pod(w.namespace, w.name, w.uid), o)
+	a.tellCut(a.world.shown(w.namespace, w.name, w.uid), o)
 }
 
 func fileOf(w who, o order) cutFile {
@@ -98,7 +98,7 @@ func (a *agent) tidy() {
 		if synced, unread := a.world.pods.State(); synced && unread == nil {
 			there := map[string]bool{}
 			for _, pod := range a.world.all() {
-				there[a.world.uidOf(pod)] = true
+				there[uidOf(pod)] = true
 			}
 			a.pruned = now
 			err = a.cuts.prune(now, func(uid string) bool { return there[uid] })

@@ -10,8 +10,8 @@ import (
 )
 
 // judge looks again at each pod that is kept and was changed since: an update may have broken its contract, or asked to cut it off.
-// A pod that the API server no longer has is kept until its sandbox ends. Where no policy is known, each is judged by what no policy
-// allows, and by the rest once one is.
+// A pod that the API server no longer has, or has a mirror in the place of, is kept until its sandbox ends. Where no policy is known, each
+// is judged by what no policy allows, and by the rest once one is.
 func (a *agent) judge(allowed contract.Policy, known bool) {
 	if synced, _ := a.world.pods.State(); !synced {
 		return

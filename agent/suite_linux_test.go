@@ -240,6 +240,17 @@ func (m *machine) events(ctx context.Context, pod *corev1.Pod) func() []string {
 	}
 }
 
+// mirrorOf makes of a pod the mirror of a static one with that UID, as the kubelet does, and whoever may create pods.
+func (m *machine) mirrorOf(ctx context.Context, pod *corev1.Pod, uid string) *corev1.Pod {
+	GinkgoHelper()
+	node, err := plane.Kube.CoreV1().Nodes().Get(ctx, m.name, metav1.GetOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, corev1.MirrorPodAnnotationKey, uid)
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, "kubernetes.io/config.hash", uid)
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: m.name, UID: node.UID}}
+	return m.create(ctx, pod)
+}
+
 // sandbox is a pod's network namespace, with a thread of its own in it.
 type sandbox struct {
 	id, path string

@@ -68,7 +68,7 @@ func (a *agent) sweep(ctx context.Context, g Governing, read bool) error {
 			// One whose annotation came after its start was there before.
 			a.examine(ctx, f, !born || a.existed(g, box))
 		}
-		a.tell(f, pod)
+		a.tell(f, a.world.shown(box.Namespace, box.Name, box.UID))
 		if f.kind != "" {
 			kinds[f.kind]++
 		}

@@ -52,7 +52,7 @@ func stripPod(obj any) (any, error) {
 		return obj, nil
 	}
 	slim := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: pod.Annotations, OwnerReferences: pod.OwnerReferences,
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: pod.Annotations,
 	}, Spec: pod.Spec}
 	delete(slim.Annotations, corev1.LastAppliedConfigAnnotation)
 	return slim, nil
@@ -144,29 +144,36 @@ func (w *world) governs(g Governing, namespace string, annotations map[string]st
 	return slices.Contains(g.Namespaces, namespace) || annotations[watcher.GovernedAnnotation] == "true"
 }
 
-// What the kubelet writes on the mirror of a static pod (kubernetes, pkg/kubelet/types/pod_update.go).
-const (
-	mirrorAnnotation = corev1.MirrorPodAnnotationKey
-	hashAnnotation   = "kubernetes.io/config.hash"
-)
+// hashAnnotation is where the kubelet writes the UID of a static pod on its mirror (kubernetes, pkg/kubelet/types/pod_update.go).
+const hashAnnotation = "kubernetes.io/config.hash"
 
-// uidOf is the UID that the runtime and the plugin know a pod by. Of a static pod they know no other than the hash of its file; only
-// that node's kubelet may make a mirror owned by its Node (admission plugin NodeRestriction).
-func (w *world) uidOf(pod *corev1.Pod) string {
-	if _, mirror := pod.Annotations[mirrorAnnotation]; mirror {
-		for _, owner := range pod.OwnerReferences {
-			if owner.Kind == "Node" && owner.Name == w.options.Node {
-				return pod.Annotations[hashAnnotation]
-			}
-		}
+// isMirror reports whether an object of the API server is only the image of a static pod. What the pod is, its file on the node says:
+// whoever may create pods may make a mirror, which the kubelet doesn't run, of whatever pod with whatever UID.
+func isMirror(pod *corev1.Pod) bool {
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return mirror
+}
+
+// uidOf is the UID that the runtime and the plugin know a pod by, or, of a mirror, the one that it claims. Nothing is allowed for a claim.
+func uidOf(pod *corev1.Pod) string {
+	if isMirror(pod) {
+		return pod.Annotations[hashAnnotation]
 	}
 	return string(pod.UID)
 }
 
-// pod is the node's pod of that name and UID, as last seen; nil if there is none.
-func (w *world) pod(namespace, name, uid string) *corev1.Pod {
+// shown is the node's pod of that name and UID, as last seen, or what claims to be its mirror; nil if there is none. It is for telling.
+func (w *world) shown(namespace, name, uid string) *corev1.Pod {
 	object, found, err := w.pods.GetByKey(namespace + "/" + name)
-	if pod, ok := object.(*corev1.Pod); err == nil && found && ok && w.uidOf(pod) == uid {
+	if pod, ok := object.(*corev1.Pod); err == nil && found && ok && uidOf(pod) == uid {
+		return pod
+	}
+	return nil
+}
+
+// pod is the node's pod of that name and UID, as last seen; nil if there is none. It is what a pod may be judged by: no mirror.
+func (w *world) pod(namespace, name, uid string) *corev1.Pod {
+	if pod := w.shown(namespace, name, uid); pod != nil && !isMirror(pod) {
 		return pod
 	}
 	return nil
@@ -178,7 +185,7 @@ func (w *world) all() []*corev1.Pod { return feed.All[*corev1.Pod](w.pods) }
 // lookTime bounds a live read.
 const lookTime = 4 * time.Second
 
-// find asks the API server itself if the pod wasn't seen yet.
+// find asks the API server itself if the pod wasn't seen yet. A static pod is refused: nothing that can be asked says what it is.
 func (w *world) find(ctx context.Context, namespace, name, uid string) (*corev1.Pod, *adopt.Refusal) {
 	if synced, _ := w.pods.State(); synced {
 		if pod := w.pod(namespace, name, uid); pod != nil {
@@ -189,8 +196,10 @@ func (w *world) find(ctx context.Context, namespace, name, uid string) (*corev1.
 	defer cancel()
 	pod, err := w.kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err), err == nil && w.uidOf(pod) != uid:
-		return nil, later(refusedUnknown, "see that the kubelet reaches the API server: a static pod needs its mirror there",
+	case err == nil && isMirror(pod):
+		return nil, refuse(refusedStatic, staticFix, "pod %s/%s is a static one, whose file on the node nobody can check", namespace, name)
+	case apierrors.IsNotFound(err), err == nil && string(pod.UID) != uid:
+		return nil, later(refusedUnknown, "see that the kubelet reaches the API server; if the pod is a static one, "+staticFix,
 			"the API server has no pod %s/%s of UID %s", namespace, name, uid)
 	case err != nil:
 		return nil, later(refusedUnreachable, "see that the agent on this node reaches the API server", "the API server can't be asked about pod %s/%s: %v", namespace, name, err)
