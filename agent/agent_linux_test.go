@@ -171,8 +171,20 @@ var _ = Describe("a pod that is kept", func() {
 		pod, s, _ := m.adopted(ctx, "tampered")
 		time.Sleep(200 * time.Millisecond) // one that is not heard yet would be found at the next look, after a minute
 		tamper(s)
-		Eventually(s.cut).WithTimeout(2 * time.Second).Should(HavePrefix("Tampered: somebody changed its rules"))
-		Eventually(m.annotation(ctx, pod, watcher.CutOffAnnotation)).Should(ContainSubstring("changed rules"))
+		Eventually(s.cut).WithTimeout(2 * time.Second).Should(And(HavePrefix("Tampered: process "), ContainSubstring("changed the lock's rules")))
+		Eventually(m.annotation(ctx, pod, watcher.CutOffAnnotation)).Should(HavePrefix("Tampered: process "))
+	})
+
+	It("N14 is cut off when another process changes its rules and changes them back at once, and not for another table", func(ctx SpecContext) {
+		_, s, _ := m.adopted(ctx, "undone")
+		_, other, _ := m.adopted(ctx, "other")
+		time.Sleep(200 * time.Millisecond) // what nobody hears yet is not known of
+		change(other, func(conn *nftables.Conn) {
+			conn.AddTable(&nftables.Table{Name: "of-another", Family: nftables.TableFamilyINet})
+		})
+		change(s, changeAndBack)
+		Eventually(s.cut).WithTimeout(2 * time.Second).Should(And(HavePrefix("Tampered: process "), HaveSuffix("and perhaps changed them back")))
+		Consistently(other.cut).WithTimeout(time.Second).Should(BeEmpty())
 	})
 
 	It("N12 N19 is renewed by the next agent, which is ready once it has done so twice", func(ctx SpecContext) {
@@ -342,16 +354,31 @@ var _ = Describe("an API server that is away", func() {
 	})
 })
 
-// tamper adds a rule to the lock, by a socket of its own.
+// tamper adds a rule to the lock.
 func tamper(s *sandbox) {
+	GinkgoHelper()
+	change(s, func(conn *nftables.Conn) {
+		table := &nftables.Table{Name: lock.Table, Family: nftables.TableFamilyINet}
+		conn.InsertRule(&nftables.Rule{Table: table, Chain: &nftables.Chain{Name: "lock_out", Table: table}, Exprs: []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}}})
+	})
+}
+
+// changeAndBack adds a chain to the lock, and removes it.
+func changeAndBack(conn *nftables.Conn) {
+	chain := &nftables.Chain{Name: "more", Table: &nftables.Table{Name: lock.Table, Family: nftables.TableFamilyINet}}
+	conn.AddChain(chain)
+	conn.DelChain(chain)
+}
+
+// change is one transaction, by a socket of its own.
+func change(s *sandbox, does func(*nftables.Conn)) {
 	GinkgoHelper()
 	file, err := os.Open(s.path)
 	Expect(err).NotTo(HaveOccurred())
 	defer func() { Expect(file.Close()).To(Succeed()) }()
 	conn, err := nftables.New(nftables.WithNetNSFd(int(file.Fd())))
 	Expect(err).NotTo(HaveOccurred())
-	table := &nftables.Table{Name: lock.Table, Family: nftables.TableFamilyINet}
-	conn.InsertRule(&nftables.Rule{Table: table, Chain: &nftables.Chain{Name: "lock_out", Table: table}, Exprs: []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}}})
+	does(conn)
 	Expect(conn.Flush()).To(Succeed())
 }
 

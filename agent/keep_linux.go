@@ -17,9 +17,8 @@ import (
 )
 
 const (
-	againAfter  = time.Second            // a renewal or a cut that failed is tried again
-	verifyEvery = 12                     // renewals, which is a minute
-	listenPause = 100 * time.Millisecond // between two looks at a namespace that somebody keeps changing
+	againAfter  = time.Second // a renewal or a cut that failed is tried again
+	verifyEvery = 12          // renewals, which is a minute
 )
 
 // who is whose sandbox it is. uid is what the runtime and the plugin call it.
@@ -163,7 +162,8 @@ func (a *agent) verify(p *held, by string) (order, bool) {
 	return o, true
 }
 
-// listen has the rules verified whenever somebody else changed any in the namespace, and once it hears. It ends with the pod.
+// listen has the pod cut off when somebody else changed its lock, and the lock verified when anything else was changed in the namespace,
+// and once it hears. It ends with the pod.
 func (a *agent) listen(p *held) {
 	for p.ctx.Err() == nil {
 		err := a.hear(p)
@@ -181,15 +181,21 @@ func (a *agent) hear(p *held) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	for by := ""; ; pause(p.ctx, listenPause) { // at first, for what happened before it heard
-		if o, broken := a.verify(p, by); broken {
+	o, broken := a.verify(p, "") // for what happened before it heard
+	for {
+		if broken {
 			a.order(p, o)
 		}
 		change, err := m.Next(p.ctx)
 		if err != nil {
 			return err
 		}
-		by = fmt.Sprintf("process %d, %.32q, changed rules", change.PID, change.Process)
+		by := fmt.Sprintf("process %d, %.32q, changed ", change.PID, change.Process)
+		if change.Lock { // whatever it is now: what went out in between isn't known
+			o, broken = order{Tampered, by + "the lock's rules, and perhaps changed them back"}, true
+		} else {
+			o, broken = a.verify(p, by+"other rules")
+		}
 	}
 }
 
