@@ -8,27 +8,16 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/holdfast-cni/holdfast/agent/adopt"
-	"github.com/holdfast-cni/holdfast/agent/contract"
 	"github.com/holdfast-cni/holdfast/lock"
 )
 
 const (
-	// sweepEvery leaves a pod that got past the chain no more than 5 s, the look at it included (N18).
-	sweepEvery = 3 * time.Second
 	// pruneEvery is how often it is looked which of the pods that were cut off are gone.
 	pruneEvery = 10 * time.Minute
 	// late is how old a last renewal may be before the agent is not ready.
 	late = 3 * lock.RenewEvery
 )
-
-// wakes bounds how often everything is looked at, whatever changes on the API server.
-var wakes = struct {
-	every rate.Limit
-	burst int
-}{4, 20}
 
 // agent keeps the pods of one node.
 type agent struct {
@@ -48,7 +37,8 @@ type agent struct {
 
 	ctx   context.Context // that pods are kept in
 	group sync.WaitGroup
-	woken chan struct{}
+
+	toJudge, toSweep bell
 
 	lanes [lanes]*lane
 	turns [64]sync.Mutex // of sandboxes: each is taken up, or looked into, by one at a time
@@ -61,9 +51,9 @@ type agent struct {
 	renewed  bool // every lease that was found at the start was renewed twice, once
 	waiting  []*held
 
-	findings map[string]*finding // by sandbox; the loop's alone
-	acted    map[string]bool     // existing pods that something was done about; the loop's alone
-	pruned   time.Time
+	findings map[string]*finding // by sandbox; the sweep's alone
+	acted    map[string]bool     // existing pods that something was done about; the sweep's alone
+	pruned   time.Time           // the sweep's alone
 }
 
 // turn takes a sandbox. The result gives it back.
@@ -101,11 +91,10 @@ func (a *agent) shares(id lock.ID, container string) *held {
 	return nil
 }
 
+// wake has everything looked at that a change may be about.
 func (a *agent) wake() {
-	select {
-	case a.woken <- struct{}{}:
-	default: // it is awake
-	}
+	a.toJudge.ring()
+	a.toSweep.ring()
 }
 
 // run keeps the pods until the context ends, and then leaves everything as it is. Leases come first: they need neither the API
@@ -122,23 +111,20 @@ func (a *agent) run(ctx context.Context) error {
 	}
 	a.restore(ctx)
 	feeding := a.world.start(keeping, a.wake)
-	var serving sync.WaitGroup
-	serving.Go(func() { a.marks.run(keeping) })
-	served := make(chan error, 1)
-	serving.Go(func() {
+	var working sync.WaitGroup
+	working.Go(func() { a.marks.run(keeping) })
+	// Each in its own time: the runtime may take long to answer, and that must hold up no cut.
+	working.Go(func() { a.toJudge.whenever(keeping, a.judgeAll) })
+	working.Go(func() { a.toSweep.whenever(keeping, a.sweepAll) })
+	working.Go(func() {
+		defer stop()
 		server := adopt.Server{Handle: a.adopt, Failed: func(err error) { slog.Warn("connection of the plugin's", "reason", err.Error()) }}
-		served <- server.Serve(keeping, listener)
+		err = server.Serve(keeping, listener)
 	})
-	a.loop(keeping, served)
-	stop()
-	serving.Wait()
+	working.Wait()
 	feeding()
 	a.group.Wait()
 	a.sight.close()
-	select {
-	case err = <-served:
-	default:
-	}
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -163,47 +149,28 @@ func (a *agent) listener(ctx context.Context) (*adopt.Listener, error) {
 	}
 }
 
-// loop judges the pods that are kept whenever something changed, and compares with what runs. It ends with the context, or with the
-// server, which it hands back.
-func (a *agent) loop(ctx context.Context, served chan error) {
-	limit := rate.NewLimiter(wakes.every, wakes.burst)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case err := <-served:
-			served <- err
-			return
-		case <-a.woken:
-		case <-timer.C:
-			timer.Reset(sweepEvery)
-		}
-		if limit.Wait(ctx) != nil {
-			return
-		}
-		a.look(ctx)
-	}
-}
-
-// look does all that is due. Where plugin.json can't be gone by, what this node remembers of it counts: running pods are judged by the
-// policies that were in force here, and the namespaces that were governed still are. New pods are refused until it can.
-func (a *agent) look(ctx context.Context) {
-	read, _ := a.world.config.State() // asked first: what was read later would not be known below
+// judgeAll judges the pods that are kept, by plugin.json. Where that can't be gone by, what this node remembers of it counts: the policies
+// that were in force here. New pods are refused until it can.
+func (a *agent) judgeAll(context.Context) {
 	governing, unknown := a.world.governing()
 	a.teller.failing("plugin.json can't be gone by yet: no pod is adopted, and those that run are judged by what this node remembers of it", unknown)
-	var allowed contract.Policy
-	known := true
-	if unknown == nil {
-		var err error
-		allowed, err = a.policies.with(governing.Policy)
-		a.teller.failing("allowed policies are not remembered", err)
-	} else {
-		allowed, known = a.policies.remembered()
+	if unknown != nil {
+		a.judge(a.policies.remembered())
+		return
+	}
+	allowed, err := a.policies.with(governing.Policy)
+	a.teller.failing("allowed policies are not remembered", err)
+	a.judge(allowed, true)
+}
+
+// sweepAll compares what runs with what is locked, by plugin.json. Where that can't be gone by, the namespaces that were governed when it
+// last could still are.
+func (a *agent) sweepAll(ctx context.Context) {
+	read, _ := a.world.config.State() // asked first: what was read later would not be known below
+	governing, unknown := a.world.governing()
+	if unknown != nil {
 		governing.Namespaces = a.since.namespaces()
 	}
-	a.judge(allowed, known)
 	err := a.sweep(ctx, governing, read)
 	a.teller.failing("what runs can't be compared with what is locked", err)
 	switch {

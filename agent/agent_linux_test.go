@@ -131,6 +131,20 @@ var _ = Describe("a pod that is kept", func() {
 		Eventually(again.cut).Should(ContainSubstring("it talks too much"), "should it run all the same")
 	})
 
+	It("N14 is cut off at once if its annotation asks for it while the runtime answers nothing", func(ctx SpecContext) {
+		pod, s, _ := m.adopted(ctx, "asked")
+		const silent = 10 // for 2 s each
+		answer := make(chan struct{})
+		DeferCleanup(func() { close(answer) })
+		for i := range silent {
+			m.runtime.add(&box{id: fmt.Sprintf("silent-%s-%d", m.name, i), namespace: m.governed, name: "silent", uid: "silent", created: time.Now(), answer: answer})
+		}
+		Eventually(m.runtime.asked.Load).ShouldNot(BeZero())
+		m.patch(ctx, pod, `{"metadata":{"annotations":{"`+watcher.CutAnnotation+`":"it talks"}}}`)
+		Eventually(s.cut).WithTimeout(15 * time.Second).Should(Equal("Requested: it talks"))
+		Expect(m.runtime.asked.Load()).To(BeNumerically("<", silent), "what runs is still being looked at")
+	})
+
 	It("N8 I1 is judged by no mirror that claims its UID once the API server has it no more", func(ctx SpecContext) {
 		pod, s, r := m.adopted(ctx, "deleted")
 		other, seen, _ := m.adopted(ctx, "other")

@@ -39,9 +39,9 @@ type held struct {
 	renewals atomic.Int32
 	last     atomic.Int64 // when it was renewed, since the agent's start
 	cutting  atomic.Bool  // it has an order, and is renewed no more
-	checked  *corev1.Pod  // as last judged; the loop's alone
-	wholly   bool         // it was judged by a policy too; the loop's alone
-	proved   bool         // what was proved of it is recorded; the loop's alone
+	checked  *corev1.Pod  // as last judged; the judge's alone
+	wholly   bool         // it was judged by a policy too; the judge's alone
+	proved   bool         // what was proved of it is recorded; the judge's alone
 
 	using    sync.Mutex // of its lane and of its end: a closed namespace is used no more
 	due      time.Time  // its lane's alone

@@ -74,7 +74,7 @@ func newAgent(c *feed.Clients, o *Options, event func(about *corev1.Pod, kind, r
 	a := &agent{
 		options: o, release: stampRelease(o.Version), world: newWorld(c, o), sight: &sight{options: o},
 		states: adopt.Store{Folder: o.States}, cuts: kept, since: openSince(o.Memory), policies: openPolicies(filepath.Dir(o.Socket)),
-		marks: newMarks(c.Kube), teller: newTeller(event), started: time.Now(), woken: make(chan struct{}, 1), seed: maphash.MakeSeed(),
+		marks: newMarks(c.Kube), teller: newTeller(event), started: time.Now(), toJudge: newBell(), toSweep: newBell(), seed: maphash.MakeSeed(),
 		pods: map[string]*held{}, findings: map[string]*finding{}, acted: map[string]bool{},
 	}
 	for i := range a.lanes {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -20,6 +21,7 @@ type sandboxes struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	mu    sync.Mutex
 	boxes map[string]*box
+	asked atomic.Int64 // about boxes that are not answered for at once
 }
 
 // box is one sandbox.
@@ -28,6 +30,7 @@ type box struct {
 	created                         time.Time
 	annotations                     map[string]string
 	host                            bool
+	answer                          chan struct{} // nobody is told of it before this is closed; nil: at once
 }
 
 func startRuntime(socket string) *sandboxes {
@@ -68,12 +71,20 @@ func (r *sandboxes) ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxRe
 	return answer, nil
 }
 
-func (r *sandboxes) PodSandboxStatus(_ context.Context, asked *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
+func (r *sandboxes) PodSandboxStatus(ctx context.Context, asked *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	b := r.boxes[asked.PodSandboxId]
+	r.mu.Unlock()
 	if b == nil {
 		return nil, os.ErrNotExist
+	}
+	if b.answer != nil {
+		r.asked.Add(1)
+		select {
+		case <-b.answer:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	options := &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_POD}
 	if b.host {

@@ -15,7 +15,7 @@ import (
 // askTime bounds one question to the runtime.
 const askTime = 2 * time.Second
 
-// sight is what the runtime shows of the node. It is the loop's alone.
+// sight is what the runtime shows of the node. It is the sweep's alone.
 type sight struct {
 	options *Options
 	runtime *cri.Runtime

@@ -94,7 +94,7 @@ func (w *world) read() error {
 }
 
 // governing is what plugin.json says, or said when this process last read it without fault. The error is why there is none to go by:
-// then no pod is adopted, and a mistake in it frees no pod, as running ones are judged by what this node remembers (see look).
+// then no pod is adopted, and a mistake in it frees no pod, as running ones are judged by what this node remembers (see judgeAll).
 func (w *world) governing() (Governing, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
