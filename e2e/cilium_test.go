@@ -28,7 +28,7 @@ const (
 	ciliums = "kube-system"
 )
 
-var _ = describe("Cilium that reads our ConfigMap", Ordered, ContinueOnFailure, func() {
+var _ = describe("Cilium that reads our ConfigMap", Ordered, onCilium, ContinueOnFailure, func() {
 	var l *lab.Lab
 	var nodes []*lab.Node
 	var digest string
@@ -126,7 +126,7 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, ContinueOnFailure, 
 		sidecar, err := l.LoadSidecar(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		node := nodes[1]
-		seen, err := node.CountPackets(ctx, floodTo)
+		counter, err := node.CountPackets(ctx, floodTo)
 		Expect(err).NotTo(HaveOccurred())
 		upgrade(ctx, l, nodes[0].Name, digest, governedPlugin(sidecar))
 		for _, n := range nodes {
@@ -150,10 +150,10 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, ContinueOnFailure, 
 			Expect(probe(pod, "work", "get", served(ctx, l, nodes[0]))).NotTo(Succeed())
 			Expect(probe(pod, "work", "get", byService)).NotTo(Succeed())
 			Expect(probe(pod, "work", "dns", dns)).NotTo(Succeed())
-			Expect(seen(ctx)).To(BeEmpty(), "a container that floods from its first instruction gets nothing out")
+			Expect(counter.Seen(ctx, floodTo)).To(BeEmpty(), "a container that floods from its first instruction gets nothing out")
 		}
 		Eventually(socketLB).WithContext(ctx).WithArguments(l).Should(Equal("Hostns-only"))
-		startsGoverned(ctx, l, node, "hosts-only", sidecar)
+		startsGoverned(ctx, l, governedPod("hosts-only", node.Name, sidecar))
 		locked("hosts-only", Succeed())
 
 		By("letting Cilium rewrite in pods too")
@@ -161,7 +161,7 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, ContinueOnFailure, 
 		restartAgents(ctx, l, len(nodes))
 		Eventually(socketLB).WithContext(ctx).WithArguments(l).Should(Equal("Full"))
 		becomes(ctx, l, opened, nodes...)
-		startsGoverned(ctx, l, node, "in-pods", sidecar)
+		startsGoverned(ctx, l, governedPod("in-pods", node.Name, sidecar))
 		locked("in-pods", Not(Succeed()))
 		locked("hosts-only", Not(Succeed()))
 

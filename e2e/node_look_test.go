@@ -31,6 +31,10 @@ func state(ctx context.Context, l *lab.Lab, node *lab.Node) string {
 	if err != nil {
 		return err.Error()
 	}
+	return says(n)
+}
+
+func says(n *corev1.Node) string {
 	text, registered := n.Labels[watcher.NodeLabel]
 	if !registered {
 		text = "-"

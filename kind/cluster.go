@@ -101,17 +101,29 @@ func (c *cluster) file() string { return filepath.Join(c.cache, "clusters", c.Na
 
 func (c *cluster) engineFolder() string { return filepath.Join(c.cache, "engine") }
 
-// locked runs do while no other run makes or removes a cluster.
-func (c *cluster) locked(do func() error) error {
+// locked runs do while no other run makes or removes a cluster, and waits until it may.
+func (c *cluster) locked(ctx context.Context, do func() error) error {
 	lock, err := os.OpenFile(filepath.Join(c.cache, "clusters", ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return err
 	}
 	defer lock.Close() // which unlocks
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return errors.New("another run is making or removing a cluster: wait for it, or end it with Ctrl-C")
+	for said := false; ; said = true {
+		err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return do()
+		case !errors.Is(err, syscall.EWOULDBLOCK):
+			return fmt.Errorf("lock %s: %w", lock.Name(), err)
+		case !said:
+			c.say("another run makes or removes a cluster: waiting for it")
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New("interrupted")
+		case <-time.After(time.Second / 2):
+		}
 	}
-	return do()
 }
 
 func (c *cluster) say(format string, args ...any) {

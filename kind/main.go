@@ -84,9 +84,9 @@ func run(ctx context.Context, args []string) error {
 		if err := c.validate(); err != nil {
 			return err
 		}
-		return c.locked(func() error { return c.up(ctx) })
+		return c.locked(ctx, func() error { return c.up(ctx) })
 	case verb == "down" && len(rest) == 0:
-		return c.locked(func() error { return c.down(ctx) })
+		return c.locked(ctx, func() error { return c.down(ctx) })
 	case verb == "load" && len(rest) > 0:
 		return c.load(ctx, rest)
 	case verb == "network" && len(rest) == 1 && slices.Contains(networkNames(), rest[0]):
@@ -94,7 +94,7 @@ func run(ctx context.Context, args []string) error {
 	case verb == "env" && len(rest) == 0:
 		return c.env(ctx)
 	case verb == "image" && len(rest) == 0:
-		return c.locked(func() error { return c.image(ctx) })
+		return c.locked(ctx, func() error { return c.image(ctx) })
 	}
 	flags.Usage()
 	return flag.ErrHelp

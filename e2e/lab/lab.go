@@ -133,12 +133,13 @@ func (l *Lab) learn(ctx context.Context) error {
 }
 
 // build makes a static binary of one of the project's commands.
-func (l *Lab) build(ctx context.Context, what, to string) error {
+func (l *Lab) build(ctx context.Context, what, to string, flags ...string) error {
 	root, err := controlplane.Root()
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", to, what)
+	args := append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", to}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, what)...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

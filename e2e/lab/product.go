@@ -10,11 +10,12 @@ import (
 // Repository is the name under which the product's image is loaded into the nodes.
 const Repository = "localhost/holdfast"
 
-// LoadProduct builds the product's image with the Dockerfile, loads it into every node, and returns its digest.
-func (l *Lab) LoadProduct(ctx context.Context) (digest string, err error) {
+// LoadProduct builds the product's image with the Dockerfile, loads it into every node, and returns its digest. With flags of go
+// build it is another image, as the next release would be.
+func (l *Lab) LoadProduct(ctx context.Context, flags ...string) (digest string, err error) {
 	bin := filepath.Join(l.folder, "image", "bin")
 	for _, name := range []string{"holdfast", "holdfast-cni"} {
-		if err := l.build(ctx, "./cmd/"+name, filepath.Join(bin, name)); err != nil {
+		if err := l.build(ctx, "./cmd/"+name, filepath.Join(bin, name), flags...); err != nil {
 			return "", err
 		}
 	}

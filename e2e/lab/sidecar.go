@@ -27,18 +27,36 @@ func (l *Lab) LoadSidecar(ctx context.Context) (image string, err error) {
 	return strings.TrimSpace(byDigest), err
 }
 
-// CountPackets counts, on the node's side of every pod's link, the packets to a port; seen returns a line for each.
-func (n *Node) CountPackets(ctx context.Context, port int) (seen func(context.Context) (string, error), err error) {
+// Counter counts packets on a node's side of every pod's link.
+type Counter struct{ node *Node }
+
+const counted = "/run/e2e-counted"
+
+// CountPackets begins to count those to some ports. LoadSidecar comes first.
+func (n *Node) CountPackets(ctx context.Context, ports ...int) (Counter, error) {
 	content, err := os.ReadFile(filepath.Join(n.lab.folder, "sidecar", "probe"))
 	if err != nil {
-		return nil, fmt.Errorf("read the probe that LoadSidecar built: %w", err)
+		return Counter{}, fmt.Errorf("read the probe that LoadSidecar built: %w", err)
 	}
 	if err := n.Write(ctx, "/run/e2e-probe", content, 0o755); err != nil {
-		return nil, err
+		return Counter{}, err
 	}
-	script := fmt.Sprintf("mount -o remount,exec /run; setsid /run/e2e-probe count %d > /run/e2e-count-%d 2>&1 < /dev/null &", port, port)
-	if _, err := n.Shell(ctx, script); err != nil {
-		return nil, err
+	script := fmt.Sprintf("mount -o remount,exec /run; setsid /run/e2e-probe count %s >> %s 2>&1 < /dev/null &", strings.Trim(fmt.Sprint(ports), "[]"), counted)
+	_, err = n.Shell(ctx, script)
+	return Counter{n}, err
+}
+
+// Seen returns the last lines of packets to a port, one for each.
+func (c Counter) Seen(ctx context.Context, port int) (string, error) {
+	out, err := c.node.Shell(ctx, fmt.Sprintf(`grep "^%d " %s | tail -n 20 || true`, port, counted))
+	if err != nil || out == "" {
+		return "", err
 	}
-	return func(ctx context.Context) (string, error) { return n.Read(ctx, fmt.Sprintf("/run/e2e-count-%d", port)) }, nil
+	return c.node.Name + ": " + out, nil
+}
+
+// Forget lets Seen return only what is counted from now on.
+func (c Counter) Forget(ctx context.Context) error {
+	_, err := c.node.Shell(ctx, ": > "+counted)
+	return err
 }

@@ -10,12 +10,16 @@ import (
 	"time"
 )
 
-// count prints a line for every packet to a TCP or UDP port that any interface of this network namespace sees, whatever rules
+// count prints a line for every packet to one of some TCP or UDP ports that any interface of this network namespace sees, whatever rules
 // or programs do to it later (packet(7): a packet socket is before them), until a signal.
-func count(ctx context.Context, port string) error {
-	want, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		return fmt.Errorf("port %q: %w", port, err)
+func count(ctx context.Context, wanted []string) error {
+	want := map[uint16]bool{}
+	for _, text := range wanted {
+		port, err := strconv.ParseUint(text, 10, 16)
+		if err != nil {
+			return fmt.Errorf("port %q: %w", text, err)
+		}
+		want[uint16(port)] = true
 	}
 	const all = 0x0300 // ETH_P_ALL, in network order
 	socket, err := syscall.Socket(syscall.AF_PACKET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, all)
@@ -34,12 +38,12 @@ func count(ctx context.Context, port string) error {
 			continue // nothing came
 		}
 		link, _ := from.(*syscall.SockaddrLinklayer)
-		if source, target, port := ports(buffer[:n]); link != nil && uint64(port) == want {
+		if source, target, port := ports(buffer[:n]); link != nil && want[port] {
 			name := strconv.Itoa(link.Ifindex)
 			if i, err := net.InterfaceByIndex(link.Ifindex); err == nil {
 				name = i.Name
 			}
-			fmt.Println(name, source, target)
+			fmt.Println(port, name, source, target)
 		}
 	}
 	return nil

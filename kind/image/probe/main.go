@@ -4,8 +4,9 @@
 //	probe get URL           print the answer of URL; exit 1 on an error or a status other than 200
 //	probe dns NAME          print the addresses of NAME
 //	probe dial ADDRESS      connect over TCP, print both ends, and send a line a second until the other end closes
+//	probe pulse ADDRESS URL ask URL ten times a second over one connection; serve on ADDRESS what came of it
 //	probe flood ADDRESS     send what it may to ADDRESS, UDP and TCP, until a signal
-//	probe count PORT        print a line for each packet to that port that an interface sees
+//	probe count PORT...     print a line for each packet to those ports that an interface sees
 //	probe sleep             wait for a signal
 //
 // Started as "pause" it is the container that holds a pod's namespaces.
@@ -40,12 +41,15 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	verb, argument := "", ""
+	verb, argument, more := "", "", ""
 	if len(args) > 0 {
 		verb = args[0]
 	}
 	if len(args) > 1 {
 		argument = args[1]
+	}
+	if len(args) > 2 {
+		more = args[2]
 	}
 	switch verb {
 	case "serve":
@@ -56,14 +60,16 @@ func run(ctx context.Context, args []string) error {
 		return lookup(ctx, argument)
 	case "dial":
 		return dial(ctx, argument)
+	case "pulse":
+		return pulse(ctx, argument, more)
 	case "flood":
 		return flood(ctx, argument)
 	case "count":
-		return count(ctx, argument)
+		return count(ctx, args[1:])
 	case "sleep":
 		return sleep(ctx)
 	}
-	return fmt.Errorf("unknown verb %q: serve, get, dns, dial, flood, count or sleep", verb)
+	return fmt.Errorf("unknown verb %q: serve, get, dns, dial, pulse, flood, count or sleep", verb)
 }
 
 func serve(ctx context.Context, address string) error {
@@ -74,8 +80,11 @@ func serve(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Addr: address, ReadHeaderTimeout: timeout, Handler: http.HandlerFunc(
-		func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%s to %s\n", name, r.RemoteAddr) })}
+	return listen(ctx, address, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%s to %s\n", name, r.RemoteAddr) })
+}
+
+func listen(ctx context.Context, address string, handle http.HandlerFunc) error {
+	server := &http.Server{Addr: address, ReadHeaderTimeout: timeout, Handler: handle}
 	context.AfterFunc(ctx, func() { server.Close() })
 	if err := server.ListenAndServe(); err != nil && ctx.Err() == nil {
 		return err
