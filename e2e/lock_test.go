@@ -47,10 +47,11 @@ var _ = describe("governed pods", func() {
 			It("N12, N13: outlive an agent that is away for less than 90 s, and are cut off for good after that; others start meanwhile (I2)", on.when(ci), g.without, SpecTimeout(12*time.Minute))
 			It("N18: that got past the chain are cut within seconds", on.when(ci), g.past, SpecTimeout(6*time.Minute))
 			It("N19: live through an upgrade of agent, plugin and rules without a gap, and a crashing new agent stops the roll-out", on.when(ci), g.upgraded, SpecTimeout(15*time.Minute))
-			DescribeTable("I1, I2: kills of plugin, agent, runtime and kubelet: no packet from a governed pod, no stuck pod", g.kills,
-				Entry("40", on.when(ci), SpecTimeout(12*time.Minute), 40),
-				Entry("500", Label(full), SpecTimeout(75*time.Minute), 500),
-			)
+			const killed = "I1, I2: %d kills of plugin, agent, runtime and kubelet: no packet from a governed pod, no stuck pod"
+			It(fmt.Sprintf(killed, 40), on.when(ci), func(ctx SpecContext) { g.kills(ctx, 40) }, SpecTimeout(12*time.Minute))
+			if on.often {
+				It(fmt.Sprintf(killed, 500), Label(full), func(ctx SpecContext) { g.kills(ctx, 500) }, SpecTimeout(90*time.Minute))
+			}
 		})
 	}
 })
