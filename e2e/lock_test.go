@@ -144,9 +144,9 @@ func (g *governedPods) refused(ctx SpecContext) {
 	content, err := json.Marshal(static)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(g.node.Write(ctx, "/etc/kubernetes/manifests/static.json", content, 0o644)).To(Succeed())
-	Eventually(g.node.Shell).WithContext(ctx).WithArguments(`journalctl -u kubelet --no-pager | grep -c "static.*holdfast-cni" || true`).ShouldNot(HavePrefix("0"))
 	mirror := "static-" + g.node.Name
 	Eventually(annotation).WithContext(ctx).WithArguments(g.l, governed, mirror, corev1.MirrorPodAnnotationKey).ShouldNot(BeEmpty())
+	Eventually(eventNotes).WithContext(ctx).WithArguments(g.l, governed).Should(ContainElement(ContainSubstring("StaticPod")))
 	Consistently(podReady, "10s").WithContext(ctx).WithArguments(g.l, governed, mirror).Should(BeFalse())
 	_, err = g.node.Run(ctx, "rm", "/etc/kubernetes/manifests/static.json")
 	Expect(err).NotTo(HaveOccurred())

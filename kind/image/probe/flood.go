@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// flood sends UDP packets and TCP connection attempts to an address as fast as it may, from its first instruction on, until a
-// signal: what comes out of the pod, packet for packet, is for count to see.
+// flood sends UDP packets and TCP connection attempts to an address, from its first instruction on, until a signal: what comes out of
+// the pod, packet for packet, is for count to see. It is as fast as it may be at first, and then, beside others, leaves them the machine.
 func flood(ctx context.Context, address string) error {
+	began := time.Now()
 	for ctx.Err() == nil {
 		if conn, err := net.Dial("udp", address); err == nil {
 			for range 16 {
@@ -22,7 +23,11 @@ func flood(ctx context.Context, address string) error {
 			fmt.Println("connected to", address)
 			conn.Close()
 		}
-		time.Sleep(time.Millisecond)
+		if time.Since(began) < 3*time.Second {
+			time.Sleep(time.Millisecond)
+		} else {
+			time.Sleep(100 * time.Millisecond)
+		}
 	}
 	return nil
 }
