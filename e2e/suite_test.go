@@ -41,6 +41,7 @@ func makeLab(ctx context.Context, o lab.Options) *lab.Lab {
 	o.Out = GinkgoWriter
 	began := time.Now()
 	l, err := lab.Make(ctx, o)
+	labs = append(labs, l)
 	DeferCleanup(func(ctx context.Context) {
 		if memory, err := l.Memory(ctx); err == nil {
 			report("cluster %s, flags %v: memory of its nodes at the end: %s", o.Name, o.Flags, memory)
@@ -55,6 +56,17 @@ func makeLab(ctx context.Context, o lab.Options) *lab.Lab {
 	report("cluster %s with NET=%s, flags %v: made in %s", o.Name, o.Net, o.Flags, time.Since(began).Round(time.Second))
 	return l
 }
+
+var labs []*lab.Lab
+
+// What a container of specs cleans up at its end is left where an interrupt comes in its AfterEach.
+var _ = AfterSuite(func(ctx SpecContext) {
+	for _, l := range labs {
+		if os.Getenv("E2E_KEEP") == "" {
+			Expect(l.Down(ctx)).To(Succeed())
+		}
+	}
+}, NodeTimeout(10*time.Minute))
 
 // foreign is the kubeconfig of a cluster that was not made here, or "". Then only the specs that need no more are there.
 var foreign = os.Getenv("E2E_KUBECONFIG")

@@ -71,6 +71,10 @@ for lane in "$cilium" "$other"; do
 done
 if [[ $status -ne 0 ]]; then
 	tail -n 150 "$work"/*.log >&2
+	artifacts=${E2E_ARTIFACTS:-${TMPDIR:-/tmp}/holdfast-e2e}
+	mkdir -p "$artifacts"
+	cp "$work"/*.log "$artifacts"
+	say "all that was said is in $artifacts/cilium.log and other.log"
 	exit "$status"
 fi
 if ! grep -qE '^• ' "$work"/*.log; then

@@ -5,7 +5,6 @@ package lab
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -78,13 +77,15 @@ func Attach(kubeconfig string, out io.Writer) (*Lab, error) {
 	return l, l.connect(kubeconfig)
 }
 
-// Down removes what Make made.
+// Down removes what Make made, and what is left of it.
 func (l *Lab) Down(ctx context.Context) error {
-	var err error
 	if l.kind != "" {
-		_, err = l.run(ctx, l.kind, "down", "-name", l.Name)
+		if _, err := l.run(ctx, l.kind, "down", "-name", l.Name); err != nil {
+			return err
+		}
+		l.kind = ""
 	}
-	return errors.Join(err, os.RemoveAll(l.folder))
+	return os.RemoveAll(l.folder)
 }
 
 // HasEngine reports whether nodes can be reached beside the API.
