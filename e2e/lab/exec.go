@@ -25,7 +25,7 @@ func (l *Lab) ExecIn(ctx context.Context, namespace, pod, container string, comm
 	}
 	var stdout, stderr bytes.Buffer
 	if err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &stdout, Stderr: &stderr}); err != nil {
-		return "", fmt.Errorf("exec %v in pod %s/%s: %w: %s", command, namespace, pod, err, tail(stderr.String()))
+		return "", fmt.Errorf("exec %v in pod %s/%s: %w: %s", command, namespace, pod, err, tail(stderr.String()+stdout.String()))
 	}
 	return stdout.String(), nil
 }
