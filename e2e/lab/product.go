@@ -19,7 +19,7 @@ func (l *Lab) LoadProduct(ctx context.Context, flags ...string) (digest string, 
 			return "", err
 		}
 	}
-	const tag = Repository + ":e2e"
+	tag := Repository + ":" + l.Name // another cluster's may be built at the same time
 	if _, err := l.run(ctx, "docker", "build", "--quiet", "--tag", tag, "--file", "Dockerfile", filepath.Dir(bin)); err != nil {
 		return "", err
 	}

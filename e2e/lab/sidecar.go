@@ -19,7 +19,7 @@ func (l *Lab) LoadSidecar(ctx context.Context) (image string, err error) {
 	if err := os.WriteFile(filepath.Join(folder, "Dockerfile"), []byte(recipe), 0o644); err != nil {
 		return "", fmt.Errorf("write the sidecar's Dockerfile: %w", err)
 	}
-	const tag = "localhost/holdfast-sidecar:e2e"
+	tag := "localhost/holdfast-sidecar:" + l.Name
 	if _, err := l.run(ctx, "docker", "build", "--quiet", "--tag", tag, folder); err != nil {
 		return "", err
 	}
