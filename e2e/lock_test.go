@@ -251,10 +251,10 @@ func (g *governedPods) upgraded(ctx SpecContext) {
 
 	By("upgrading to other rules, which a pod has that starts from now on")
 	values := governedPlugin(g.sidecar)
-	values["plugin"].(map[string]any)["refuse"] = []any{"198.51.100.0/24"}
+	values["plugin"].(map[string]any)["refuse"] = []any{"9.9.9.0/24"}
 	upgrade(ctx, l, g.nodes[0].Name, next, g.on.chart(values))
 	for _, node := range g.nodes {
-		Eventually(chained).WithContext(ctx).WithArguments(node).Should(ContainSubstring("198.51.100.0/24"))
+		Eventually(chained).WithContext(ctx).WithArguments(node).Should(ContainSubstring("9.9.9.0/24"))
 	}
 	becomes(ctx, l, opened, g.nodes...)
 	startsGoverned(ctx, l, governedPod("newer", g.node.Name, g.sidecar))

@@ -30,7 +30,7 @@ var onCilium = Label("cilium")
 func TestE2E(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(3 * time.Minute)
-	SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
+	SetDefaultEventuallyPollingInterval(500 * time.Millisecond) // a look at a node runs some processes there
 	EnforceDefaultTimeoutsWhenUsingContexts()
 	RunSpecs(t, "e2e")
 }
