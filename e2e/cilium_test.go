@@ -28,7 +28,7 @@ const (
 	ciliums = "kube-system"
 )
 
-var _ = describe("Cilium that reads our ConfigMap", Ordered, onCilium, ContinueOnFailure, func() {
+var _ = describe("Cilium that reads our ConfigMap", Ordered, ContinueOnFailure, func() {
 	var l *lab.Lab
 	var nodes []*lab.Node
 	var digest string

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-cni/holdfast/e2e/lab"
 )
 
-var _ = describe("Cilium with its defaults", Ordered, onCilium, ContinueOnFailure, func() {
+var _ = describe("Cilium with its defaults", Ordered, ContinueOnFailure, func() {
 	var l *lab.Lab
 	var nodes []*lab.Node
 	var digest string

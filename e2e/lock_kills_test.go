@@ -49,7 +49,6 @@ func (g *governedPods) kills(ctx SpecContext, kills int) {
 			}
 		}
 	}
-	Expect(locked).To(BeNumerically(">", 0), "governed pods that got their lease meanwhile")
 	for i := max(0, pods-3); i < pods; i++ { // those before were deleted
 		for _, name := range killedPods(i) {
 			Eventually(podReady).WithContext(ctx).WithArguments(g.l, namespaceOf(name), name).Should(BeTrue(), "pod %s is never stuck", name)

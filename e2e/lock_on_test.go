@@ -45,13 +45,6 @@ func (on lockedOn) when(label string) Labels {
 	return Label(label)
 }
 
-func (on lockedOn) lane() Labels {
-	if on.cilium() {
-		return onCilium
-	}
-	return nil
-}
-
 // make makes the cluster.
 func (on lockedOn) make(ctx context.Context) *lab.Lab {
 	GinkgoHelper()

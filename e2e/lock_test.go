@@ -36,7 +36,7 @@ type governedPods struct {
 
 var _ = describe("governed pods", func() {
 	for _, on := range lockedNetworks {
-		Context("on "+on.text, Ordered, ContinueOnFailure, on.lane(), func() {
+		Context("on "+on.text, Ordered, ContinueOnFailure, func() {
 			g := &governedPods{on: on}
 			BeforeAll(g.begin, NodeTimeout(30*time.Minute))
 			AfterEach(func(ctx SpecContext) { collectOnFailure(ctx, g.l) }, NodeTimeout(5*time.Minute))

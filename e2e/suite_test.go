@@ -24,9 +24,6 @@ const (
 	full  = "full"
 )
 
-// onCilium are the specs of one of the two lanes that hack/e2e.sh runs.
-var onCilium = Label("cilium")
-
 func TestE2E(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(3 * time.Minute)

@@ -33,7 +33,7 @@ else
 	labels=${LABELS:-smoke}
 	say "third-party binaries will be built from source, or released images pulled: the first time takes up to an hour"
 fi
-arguments=(-test.v -test.timeout 0 -ginkgo.timeout=4h -ginkgo.v -ginkgo.no-color)
+arguments=(-ginkgo.v -ginkgo.no-color -ginkgo.fail-on-empty "-ginkgo.label-filter=$labels")
 [[ -z ${FOCUS:-} ]] || arguments+=("-ginkgo.focus=$FOCUS")
 
 if [[ -z ${E2E_KUBECONFIG:-} ]]; then
@@ -41,45 +41,24 @@ if [[ -z ${E2E_KUBECONFIG:-} ]]; then
 	hack/parts.sh kind kubectl helm > /dev/null
 	go run ./kind image
 fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-go test -tags e2e -c -o "$work/e2e.test" ./e2e
 before=$(machine || true)
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 say "specs: $labels"
-
-# lane NAME LABELS runs specs. Two lanes run at once, each with a cluster at a time: most of a spec is waiting.
-lane() {
-	local status=0
-	(cd e2e && exec "$work/e2e.test" "${arguments[@]}" "-ginkgo.label-filter=($labels) && $2") > >(
-		trap '' INT TERM # it is heard until the specs have cleaned up after themselves
-		tee "$work/$1.log" | grep --line-buffered -E '^(•|S |figure:|ok|FAIL|---|(passed|failed|timedout|panicked|interrupted) |[0-9]+ passed)|\[(FAILED|TIMEDOUT|PANICKED)\]|^  (kind|parts|image):'
-	) 2>&1 || status=$?
-	wait # for what it said
-	return "$status"
-}
 status=0
-trap : INT TERM
-lane cilium cilium & cilium=$!
-lane other '!cilium' & other=$!
-for lane in "$cilium" "$other"; do
-	until wait "$lane"; do
-		ended=$?
-		kill -0 "$lane" 2> /dev/null && continue # a signal ended the wait
-		status=$ended
-		break
-	done
-done
+trap : INT TERM # the specs clean up after themselves first
+go test -tags e2e -count=1 -timeout 0 -v ./e2e -ginkgo.timeout=4h "${arguments[@]}" > >(
+	trap '' INT TERM # and are heard until then
+	tee "$log" | grep --line-buffered -E '^(•|S |figure:|ok|FAIL|---|(passed|failed|timedout|panicked|interrupted) |[0-9]+ passed)|\[(FAILED|TIMEDOUT|PANICKED)\]|^  (kind|parts|image):'
+) 2>&1 || status=$?
+wait
 if [[ $status -ne 0 ]]; then
-	tail -n 150 "$work"/*.log >&2
+	tail -n 150 "$log" >&2
 	artifacts=${E2E_ARTIFACTS:-${TMPDIR:-/tmp}/holdfast-e2e}
 	mkdir -p "$artifacts"
-	cp "$work"/*.log "$artifacts"
-	say "all that was said is in $artifacts/cilium.log and other.log"
+	cp "$log" "$artifacts/log"
+	say "all that was said is in $artifacts/log"
 	exit "$status"
-fi
-if ! grep -qE '^• ' "$work"/*.log; then
-	say "no spec was run: none has these labels and this name"
-	exit 1
 fi
 after=$(machine || true)
 if [[ -z ${E2E_KUBECONFIG:-} && $before != "$after" ]]; then
@@ -87,8 +66,8 @@ if [[ -z ${E2E_KUBECONFIG:-} && $before != "$after" ]]; then
 	diff <(printf '%s\n' "$before") <(printf '%s\n' "$after") >&2 || true
 	exit 1
 fi
-if [[ -n ${NOSKIP:-} ]] && grep -qE '^S \[SKIPPED\]' "$work"/*.log; then
+if [[ -n ${NOSKIP:-} ]] && grep -qE '^S \[SKIPPED\]' "$log"; then
 	say "specs were skipped:"
-	grep -h -A1 -E '^S \[SKIPPED\]' "$work"/*.log >&2
+	grep -A1 -E '^S \[SKIPPED\]' "$log" >&2
 	exit 1
 fi
