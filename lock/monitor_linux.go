@@ -8,9 +8,10 @@ import (
 	"math"
 	"os"
 	"slices"
+	"syscall"
 	"time"
+	"unsafe"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
@@ -33,11 +34,13 @@ type Change struct {
 // whatever is heard was done by somebody else.
 type Monitor struct {
 	namespace *Namespace
-	conn      *netlink.Conn
+	socket    *socket
+	file      *os.File // the same, that can be waited for until a deadline and closed meanwhile
+	conn      syscall.RawConn
 	own       int // holds the socket whose changes are left out; the Namespace's mu guards it
 
-	rest  []netlink.Message // received, and not looked at
-	touch bool              // what was heard of the transaction whose end was not is about the lock's table
+	rest  []byte // received, and not looked at
+	touch bool   // what was heard of the transaction whose end was not is about the lock's table
 }
 
 const (
@@ -45,6 +48,8 @@ const (
 	nftablesGroup = 7
 	// gather is for how long changes that leave the lock alone are taken for one: somebody may keep making them.
 	gather = 100 * time.Millisecond
+	// datagram is the most that the kernel tells in one datagram (include/linux/netlink.h: NLMSG_GOODSIZE).
+	datagram = 8 << 10
 )
 
 // Monitor begins to listen. What changed before it is not reported: verify after it has returned. It lives on its own and is closed
@@ -54,13 +59,20 @@ func (n *Namespace) Monitor() (m *Monitor, err error) {
 		return nil, err
 	}
 	defer func() { err = n.end("monitor", err) }()
-	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{NetNS: int(n.file.Fd()), Groups: 1 << (nftablesGroup - 1)})
-	if err != nil {
+	m = &Monitor{namespace: n, own: -1}
+	if m.socket, err = n.dial(unix.NETLINK_NETFILTER); err != nil {
 		return nil, err
 	}
-	m = &Monitor{namespace: n, conn: conn, own: -1}
-	if err := m.leaveOut(n.netfilter); err != nil {
-		return nil, errors.Join(err, conn.Close())
+	if err := errors.Join(wrap("make a netlink socket one that doesn't block", unix.SetNonblock(m.socket.fd, true)), m.leaveOut(n.netfilter)); err != nil {
+		return nil, errors.Join(err, m.socket.close())
+	}
+	m.file = os.NewFile(uintptr(m.socket.fd), "monitor")
+	m.conn, err = m.file.SyscallConn()
+	if err == nil {
+		err = wrap("listen to nf_tables", unix.SetsockoptInt(m.socket.fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, nftablesGroup))
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.file.Close(), unix.Close(m.own))
 	}
 	n.monitors = append(n.monitors, m)
 	return m, nil
@@ -76,8 +88,9 @@ func (m *Monitor) leaveOut(s *socket) error {
 	if err != nil {
 		return err
 	}
-	if err := m.conn.SetBPF(filter); err != nil {
-		return errors.Join(err, unix.Close(own))
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: (*unix.SockFilter)(unsafe.Pointer(&filter[0]))} // of one layout
+	if err := unix.SetsockoptSockFprog(m.socket.fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &program); err != nil {
+		return errors.Join(fmt.Errorf("filter a netlink socket: %w", err), unix.Close(own))
 	}
 	before := m.own
 	m.own = own
@@ -105,23 +118,23 @@ func (m *Monitor) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.monitors = slices.DeleteFunc(n.monitors, func(other *Monitor) bool { return other == m })
-	return errors.Join(m.conn.Close(), unix.Close(m.own))
+	return errors.Join(m.file.Close(), unix.Close(m.own))
 }
 
 // Next waits for the next change or the context's end. It returns at once for one that touched the lock, of which none is ever counted
 // among others. After any error changes may have been missed: close, make a new Monitor, and verify.
 func (m *Monitor) Next(ctx context.Context) (change Change, err error) {
-	stop := context.AfterFunc(ctx, func() { _ = m.conn.SetReadDeadline(time.Unix(0, 1)) })
+	stop := context.AfterFunc(ctx, func() { _ = m.file.SetReadDeadline(time.Unix(0, 1)) })
 	defer stop()
 	for several := false; ; several = true {
 		one, err := m.transaction()
 		switch {
 		case err == nil && one.Lock:
-			return one, m.conn.SetReadDeadline(time.Time{})
+			return one, m.file.SetReadDeadline(time.Time{})
 		case err == nil && !several:
-			err = m.conn.SetReadDeadline(time.Now().Add(gather))
+			err = m.file.SetReadDeadline(time.Now().Add(gather))
 		case several && errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil:
-			return change, m.conn.SetReadDeadline(time.Time{})
+			return change, m.file.SetReadDeadline(time.Time{})
 		}
 		if err != nil {
 			return Change{}, fmt.Errorf("monitor netns %q: %w", m.namespace.path, errors.Join(ctx.Err(), err))
@@ -134,24 +147,27 @@ func (m *Monitor) Next(ctx context.Context) (change Change, err error) {
 // (net/netfilter/nf_tables_api.c: nft_commit_notify, nf_tables_gen_notify).
 func (m *Monitor) transaction() (Change, error) {
 	for {
-		if len(m.rest) == 0 {
+		for len(m.rest) < unix.SizeofNlMsghdr {
 			var err error
-			if m.rest, err = m.conn.Receive(); err != nil {
+			if m.rest, err = m.receive(); err != nil {
 				return Change{}, err
 			}
 		}
-		for len(m.rest) > 0 {
-			message := m.rest[0]
-			m.rest = m.rest[1:]
-			if message.Header.Type>>8 != unix.NFNL_SUBSYS_NFTABLES || len(message.Data) < 4 {
-				continue
-			}
-			about, err := attributes(message.Data[4:]) // behind struct nfgenmsg
+		for len(m.rest) >= unix.SizeofNlMsghdr {
+			message, _, rest, err := nextMessage(m.rest)
+			m.rest = rest
 			if err != nil {
 				return Change{}, err
 			}
-			if message.Header.Type&0xff != unix.NFT_MSG_NEWGEN {
-				m.touch = m.touch || message.Data[0] == unix.NFPROTO_INET && about.is(tableOf, Table)
+			if message.kind>>8 != unix.NFNL_SUBSYS_NFTABLES || len(message.about) < 4 {
+				continue
+			}
+			about, err := attributes(message.about[4:]) // behind struct nfgenmsg
+			if err != nil {
+				return Change{}, err
+			}
+			if message.kind&0xff != unix.NFT_MSG_NEWGEN {
+				m.touch = m.touch || message.about[0] == unix.NFPROTO_INET && about.is(tableOf, Table)
 				continue
 			}
 			change := Change{be32(about.get(unix.NFTA_GEN_PROC_PID)), about.text(unix.NFTA_GEN_PROC_NAME), m.touch}
@@ -159,6 +175,22 @@ func (m *Monitor) transaction() (Change, error) {
 			return change, nil
 		}
 	}
+}
+
+// receive waits for one datagram: nothing of it where it isn't the kernel's. Whoever may change the namespace may send the Monitor what
+// looks like the kernel's errors.
+func (m *Monitor) receive() (data []byte, err error) {
+	waited := m.conn.Read(func(uintptr) (done bool) {
+		buffer := make([]byte, datagram) // here, so that one who waits holds none
+		var length int
+		length, err = m.socket.receiveAny(buffer)
+		data = buffer[:length]
+		return !errors.Is(err, os.ErrDeadlineExceeded) // which is that nothing is there yet
+	})
+	if waited != nil {
+		return nil, waited
+	}
+	return data, err
 }
 
 // tableOf is the name of the table in whatever is told of one: the first attribute of NFTA_TABLE_NAME, NFTA_CHAIN_TABLE,

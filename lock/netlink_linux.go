@@ -160,13 +160,11 @@ func (s *socket) receive(room int, from, to uint32, each func(m message, sequenc
 		data := buffer[:length]
 		buffer = buffer[(length+7)&^7:]
 		for len(data) >= unix.SizeofNlMsghdr {
-			size := int(binary.NativeEndian.Uint32(data))
-			if size < unix.SizeofNlMsghdr || size > len(data) {
-				return fmt.Errorf("receive from the kernel: a message of %d bytes, where there are %d", size, len(data))
+			m, sequence, rest, err := nextMessage(data)
+			if err != nil {
+				return fmt.Errorf("receive from the kernel: %w", err)
 			}
-			m := message{binary.NativeEndian.Uint16(data[4:]), binary.NativeEndian.Uint16(data[6:]), data[unix.SizeofNlMsghdr:size:size]}
-			sequence := binary.NativeEndian.Uint32(data[8:])
-			data = data[min(len(data), (size+3)&^3):]
+			data = rest
 			// The socket is of no group: what comes is an answer to this Namespace. The echo of elements has the number 0 (seen on Linux 6.18).
 			if sequence-from > to-from && sequence != 0 {
 				continue
@@ -184,22 +182,40 @@ func (s *socket) receive(room int, from, to uint32, each func(m message, sequenc
 	}
 }
 
-// receiveSome receives one datagram of the kernel's.
-func (s *socket) receiveSome(buffer []byte) (int, error) {
-	for {
-		length, sender, err := unix.Recvfrom(s.fd, buffer, unix.MSG_TRUNC)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.EAGAIN):
-			return 0, os.ErrDeadlineExceeded
-		case err != nil:
-			return 0, err
-		case length > len(buffer):
-			return 0, fmt.Errorf("a datagram of %d bytes, of which %d were read", length, len(buffer))
-		default:
-			if from, ok := sender.(*unix.SockaddrNetlink); ok && from.Pid == 0 {
-				return length, nil
-			}
-		}
+// nextMessage takes the first message off a datagram that holds a header at least.
+func nextMessage(data []byte) (m message, sequence uint32, rest []byte, err error) {
+	size := int(binary.NativeEndian.Uint32(data))
+	if size < unix.SizeofNlMsghdr || size > len(data) {
+		return m, 0, nil, fmt.Errorf("a message of %d bytes, where there are %d", size, len(data))
 	}
+	m = message{binary.NativeEndian.Uint16(data[4:]), binary.NativeEndian.Uint16(data[6:]), data[unix.SizeofNlMsghdr:size:size]}
+	return m, binary.NativeEndian.Uint32(data[8:]), data[min(len(data), (size+3)&^3):], nil
+}
+
+// receiveSome receives one datagram of the kernel's.
+func (s *socket) receiveSome(buffer []byte) (length int, err error) {
+	for length == 0 && err == nil {
+		length, err = s.receiveAny(buffer)
+	}
+	return length, err
+}
+
+// receiveAny receives one datagram; of one that isn't the kernel's, and may be anything, 0 bytes.
+func (s *socket) receiveAny(buffer []byte) (int, error) {
+	length, sender, err := unix.Recvfrom(s.fd, buffer, unix.MSG_TRUNC)
+	switch {
+	case errors.Is(err, unix.EINTR):
+		return 0, nil
+	case errors.Is(err, unix.EAGAIN):
+		return 0, os.ErrDeadlineExceeded
+	case err != nil:
+		return 0, err
+	}
+	if from, ok := sender.(*unix.SockaddrNetlink); !ok || from.Pid != 0 {
+		return 0, nil
+	}
+	if length > len(buffer) {
+		return 0, fmt.Errorf("a datagram of %d bytes, of which %d were read", length, len(buffer))
+	}
+	return length, nil
 }

@@ -135,6 +135,40 @@ func TestMonitorHearsNoLeaseRunOut(t *testing.T) {
 	}
 }
 
+// What others send to a Monitor is nothing to it, though it look like the kernel's error, the first part of something longer, or be too
+// long to be any: what they change then is heard. (I1, N14)
+func TestMonitorListensToTheKernelAlone(t *testing.T) {
+	for name, forged := range map[string][]byte{
+		"an error":        binary.NativeEndian.AppendUint32(header(nil, 4, unix.NLMSG_ERROR, 0, 0), ^uint32(0)), // -EPERM
+		"a part":          append(header(nil, 4, unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_NEWGEN, unix.NLM_F_MULTI, 0), 0, 0, 0, 0),
+		"no message":      make([]byte, unix.SizeofNlMsghdr),
+		"a long datagram": header(make([]byte, 2*datagram), 0, unix.NLMSG_NOOP, 0, 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, _ := lockedPod(t)
+			m, err := p.Monitor()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = m.Close() }()
+			p.do(func() {
+				s, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
+				must(err)
+				must(unix.Sendto(s, forged, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: m.socket.port}))
+				must(unix.Close(s))
+			})
+			must(p.begin())
+			p.nft.AddChain(&nftables.Chain{Name: "more", Table: table()})
+			must(p.end("change", p.nft.Flush()))
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if c, err := m.Next(ctx); err != nil || !c.Lock {
+				t.Errorf("heard %+v, %v; want that the lock was touched", c, err)
+			}
+		})
+	}
+}
+
 // More than the kernel keeps for a listener is an error, after which all is to be verified: it can't be known what it was. (I1)
 func TestMonitorSaysThatItMissedChanges(t *testing.T) {
 	p, _ := lockedPod(t)
@@ -143,7 +177,7 @@ func TestMonitorSaysThatItMissedChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = m.Close() }()
-	must(m.conn.SetReadBuffer(leastBuffer))
+	must(unix.SetsockoptInt(m.socket.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, leastBuffer))
 	for range 100 {
 		must(p.begin())
 		p.nft.AddTable(&nftables.Table{Name: "other", Family: nftables.TableFamilyINet})
@@ -230,11 +264,11 @@ const soon = 50 * time.Millisecond
 // quiet makes sure that nothing is to be heard.
 func quiet(t *testing.T, m *Monitor, d time.Duration) {
 	t.Helper()
-	must(m.conn.SetReadDeadline(time.Now().Add(d)))
+	must(m.file.SetReadDeadline(time.Now().Add(d)))
 	if c, err := m.Next(t.Context()); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("heard %+v, %v; want nothing", c, err)
 	}
-	must(m.conn.SetReadDeadline(time.Time{}))
+	must(m.file.SetReadDeadline(time.Time{}))
 }
 
 // I1.
