@@ -163,23 +163,25 @@ func (a *agent) verify(p *held, by string) (order, bool) {
 }
 
 // listen has the pod cut off when somebody else changed its lock, and the lock verified when anything else was changed in the namespace,
-// and once it hears. It ends with the pod.
+// and once it hears. It ends with the pod. There is a pause only where listening can't be begun, or is no longer of use.
 func (a *agent) listen(p *held) {
 	for p.ctx.Err() == nil {
-		err := a.hear(p)
+		m, err := p.netns.Monitor()
+		deaf := err != nil
+		if !deaf {
+			err = a.hear(p, m)
+		}
 		if p.ctx.Err() != nil {
 			return
 		}
 		slog.Warn("not heard for a moment what changes in a pod's namespace", "namespace", p.namespace, "pod", p.name, "reason", err.Error())
-		pause(p.ctx, againAfter)
+		if deaf || p.cutting.Load() {
+			pause(p.ctx, againAfter)
+		}
 	}
 }
 
-func (a *agent) hear(p *held) (err error) {
-	m, err := p.netns.Monitor()
-	if err != nil {
-		return err
-	}
+func (a *agent) hear(p *held, m *lock.Monitor) (err error) {
 	defer func() { err = errors.Join(err, m.Close()) }()
 	o, broken := a.verify(p, "") // for what happened before it heard
 	for {

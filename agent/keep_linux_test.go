@@ -103,8 +103,8 @@ func TestALockThatWasChangedAndChangedBackIsCut(t *testing.T) {
 	}
 	p := &held{who: who{"c", "n", "p", "u"}, rules: rules.Digest(), netns: netns, record: &record}
 	p.ctx, p.end = context.WithCancel(t.Context())
-	heard := make(chan error, 1)
-	go func() { heard <- a.hear(p) }()
+	heard := make(chan struct{})
+	go func() { a.listen(p); close(heard) }()
 	compared := func(times float64) {
 		t.Helper()
 		for end := time.Now().Add(10 * time.Second); count(t, registry, "holdfast_agent_verifications_total", "same") < times; time.Sleep(time.Millisecond) {
