@@ -19,6 +19,8 @@ var (
 	ErrExpired = errors.New("the lease has run out and can't be renewed; delete the pod, it is cut off for good")
 	// ErrDiffers means that the kernel does not hold the rules that were meant or recorded.
 	ErrDiffers = errors.New("the kernel's rules differ")
+	// ErrOverrun means that more was changed in a namespace than the kernel keeps for a Monitor.
+	ErrOverrun = errors.New("more was changed than could be followed")
 	// ErrStamp means that a text is not a stamp of this format.
 	ErrStamp = errors.New("not a stamp of the form \"holdfast/1 release=… rules=… beat=…\"")
 	// ErrNotStamped means that the link lo has no alias.

@@ -50,6 +50,9 @@ const (
 	gather = 100 * time.Millisecond
 	// datagram is the most that the kernel tells in one datagram (include/linux/netlink.h: NLMSG_GOODSIZE).
 	datagram = 8 << 10
+	// backlog is what is kept of what was not received yet, tens of thousands of rules or elements: more than anybody makes who doesn't
+	// mean to outrun a listener. Nothing of it is used while nothing is there.
+	backlog = 4 << 20
 )
 
 // Monitor begins to listen. What changed before it is not reported: verify after it has returned. It lives on its own and is closed
@@ -63,7 +66,7 @@ func (n *Namespace) Monitor() (m *Monitor, err error) {
 	if m.socket, err = n.dial(unix.NETLINK_NETFILTER); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(wrap("make a netlink socket one that doesn't block", unix.SetNonblock(m.socket.fd, true)), m.leaveOut(n.netfilter)); err != nil {
+	if err := errors.Join(wrap("make a netlink socket one that doesn't block", unix.SetNonblock(m.socket.fd, true)), m.socket.makeRoom(0, backlog), m.leaveOut(n.netfilter)); err != nil {
 		return nil, errors.Join(err, m.socket.close())
 	}
 	m.file = os.NewFile(uintptr(m.socket.fd), "monitor")
@@ -122,7 +125,7 @@ func (m *Monitor) Close() error {
 }
 
 // Next waits for the next change or the context's end. It returns at once for one that touched the lock, of which none is ever counted
-// among others. After any error changes may have been missed: close, make a new Monitor, and verify.
+// among others. After any error changes may have been missed: close, make a new Monitor, and verify. ErrOverrun means that they were.
 func (m *Monitor) Next(ctx context.Context) (change Change, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = m.file.SetReadDeadline(time.Unix(0, 1)) })
 	defer stop()
@@ -187,8 +190,11 @@ func (m *Monitor) receive() (data []byte, err error) {
 		data = buffer[:length]
 		return !errors.Is(err, os.ErrDeadlineExceeded) // which is that nothing is there yet
 	})
-	if waited != nil {
+	switch {
+	case waited != nil:
 		return nil, waited
+	case errors.Is(err, unix.ENOBUFS):
+		return nil, fmt.Errorf("%w: %w", ErrOverrun, err)
 	}
 	return data, err
 }
