@@ -189,6 +189,9 @@ func (a *agent) hear(p *held, m *lock.Monitor) (err error) {
 			a.order(p, o)
 		}
 		change, err := m.Next(p.ctx)
+		if errors.Is(err, lock.ErrOverrun) { // what was changed isn't known, and none who may be in there changes as much
+			a.order(p, order{Tampered, "so many rules were changed at once that it can't be known whether the lock's were"})
+		}
 		if err != nil {
 			return err
 		}

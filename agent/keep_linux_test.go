@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/nftables"
+	"github.com/mdlayher/netlink"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
@@ -87,6 +89,71 @@ func TestAPodWithAnOrderIsNotRenewedByAnotherADD(t *testing.T) {
 // N14 N19: who changes a pod's lock has it cut off, though it be changed back before anybody can look; but neither a change of another
 // table nor the agent's own renewals do, by another socket after an error included.
 func TestALockThatWasChangedAndChangedBackIsCut(t *testing.T) {
+	k := keep(t)
+	k.compared(1)
+	if err := k.netns.FirstLease(lock.Lease); !errors.Is(err, lock.ErrTicketUsed) { // which has it connect anew
+		t.Fatal(err)
+	}
+	for range 3 {
+		if o, broken, renewed := k.a.renew(k.p, time.Now()); broken || !renewed {
+			t.Fatalf("got %v, %v, %v", o, broken, renewed)
+		}
+	}
+	other, own := &nftables.Table{Name: "other", Family: nftables.TableFamilyINet}, &nftables.Table{Name: lock.Table, Family: nftables.TableFamilyINet}
+	change(t, k.netns, func(conn *nftables.Conn) { conn.AddTable(other) })
+	k.compared(2) // so whatever came before was heard
+	if k.p.cutting.Load() {
+		t.Fatal("cut off for what the agent did, or for another table")
+	}
+	change(t, k.netns, func(conn *nftables.Conn) {
+		chain := &nftables.Chain{Name: "more", Table: own}
+		conn.AddChain(chain)
+		conn.DelChain(chain)
+	})
+	if s := k.cut(); !strings.HasPrefix(s, "Tampered: process ") || !strings.HasSuffix(s, "and perhaps changed them back") {
+		t.Errorf("stamped %q", s)
+	}
+	if err := k.netns.Verify(*k.p.record); err != nil {
+		t.Errorf("it was not changed back: %v", err)
+	}
+}
+
+// N14: one whose namespace others change so much that it can't be followed is cut off: its lock may be one of the things they changed.
+func TestAPodWhoseChangesCannotBeFollowedIsCut(t *testing.T) {
+	k := keep(t)
+	k.compared(1)
+	other := &nftables.Table{Name: "other", Family: nftables.TableFamilyINet}
+	change(t, k.netns, func(conn *nftables.Conn) {
+		set := &nftables.Set{Table: conn.AddTable(other), Name: "many", KeyType: nftables.TypeInteger}
+		err := conn.AddSet(set, nil)
+		for from := range 150 {
+			elements := make([]nftables.SetElement, 1000)
+			for i := range elements {
+				elements[i].Key = binary.NativeEndian.AppendUint32(nil, uint32(1000*from+i))
+			}
+			err = errors.Join(err, conn.SetAddElements(set, elements))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	if s := k.cut(); !strings.HasPrefix(s, "Tampered: so many rules were changed at once") {
+		t.Errorf("stamped %q", s)
+	}
+}
+
+// keeping is a pod that is kept by no more of an agent than it takes.
+type keeping struct {
+	t        *testing.T
+	netns    *lock.Namespace
+	a        *agent
+	p        *held
+	registry *prometheus.Registry
+	ended    chan struct{}
+}
+
+func keep(t *testing.T) *keeping {
+	t.Helper()
 	netns, rules := leased(t)
 	record, err := netns.Record()
 	if err != nil {
@@ -96,55 +163,42 @@ func TestALockThatWasChangedAndChangedBackIsCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry := prometheus.NewRegistry()
-	a := &agent{
-		release: "v1", started: time.Now(), cuts: kept, metrics: newMetrics(registry, func() state { return state{} }),
+	k := &keeping{t: t, netns: netns, registry: prometheus.NewRegistry(), ended: make(chan struct{})}
+	k.a = &agent{
+		release: "v1", started: time.Now(), cuts: kept, metrics: newMetrics(k.registry, func() state { return state{} }),
 		teller: newTeller(nil), world: &world{pods: feed.New("pods", &corev1.Pod{}, feed.Origin{}, nil)},
 	}
-	p := &held{who: who{"c", "n", "p", "u"}, rules: rules.Digest(), netns: netns, record: &record}
-	p.ctx, p.end = context.WithCancel(t.Context())
-	heard := make(chan struct{})
-	go func() { a.listen(p); close(heard) }()
-	compared := func(times float64) {
-		t.Helper()
-		for end := time.Now().Add(10 * time.Second); count(t, registry, "holdfast_agent_verifications_total", "same") < times; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("not compared %v times", times)
-			}
+	k.p = &held{who: who{"c", "n", "p", "u"}, rules: rules.Digest(), netns: netns, record: &record}
+	k.p.ctx, k.p.end = context.WithCancel(t.Context())
+	go func() { k.a.listen(k.p); close(k.ended) }()
+	return k
+}
+
+// compared waits until the rules were found the same that often.
+func (k *keeping) compared(times float64) {
+	k.t.Helper()
+	for end := time.Now().Add(10 * time.Second); count(k.t, k.registry, "holdfast_agent_verifications_total", "same") < times; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			k.t.Fatalf("not compared %v times", times)
 		}
 	}
-	compared(1)
-	if err := netns.FirstLease(lock.Lease); !errors.Is(err, lock.ErrTicketUsed) { // which has it connect anew
-		t.Fatal(err)
-	}
-	for range 3 {
-		if o, broken, renewed := a.renew(p, time.Now()); broken || !renewed {
-			t.Fatalf("got %v, %v, %v", o, broken, renewed)
-		}
-	}
-	other, own := &nftables.Table{Name: "other", Family: nftables.TableFamilyINet}, &nftables.Table{Name: lock.Table, Family: nftables.TableFamilyINet}
-	change(t, netns, func(conn *nftables.Conn) { conn.AddTable(other) })
-	compared(2) // so whatever came before was heard
-	if p.cutting.Load() {
-		t.Fatal("cut off for what the agent did, or for another table")
-	}
-	change(t, netns, func(conn *nftables.Conn) {
-		chain := &nftables.Chain{Name: "more", Table: own}
-		conn.AddChain(chain)
-		conn.DelChain(chain)
-	})
+}
+
+// cut waits until the pod is no longer kept, and returns why it was cut off.
+func (k *keeping) cut() string {
+	k.t.Helper()
 	select {
-	case <-heard: // the pod is no longer kept
+	case <-k.ended:
 	case <-time.After(10 * time.Second):
-		t.Error("not cut off")
+		k.t.Error("not cut off")
+		k.p.end()
 	}
-	a.group.Wait()
-	if s, err := netns.ReadStamp(); err != nil || !strings.HasPrefix(s.Cut, "Tampered: process ") || !strings.HasSuffix(s.Cut, "and perhaps changed them back") {
-		t.Errorf("stamped %q (%v)", s.Cut, err)
+	k.a.group.Wait()
+	s, err := k.netns.ReadStamp()
+	if err != nil {
+		k.t.Error(err)
 	}
-	if err := netns.Verify(record); err != nil {
-		t.Errorf("it was not changed back: %v", err)
-	}
+	return s.Cut
 }
 
 // count is a counter's value, of that value of its label.
@@ -172,7 +226,7 @@ func change(t *testing.T, netns *lock.Namespace, does func(*nftables.Conn)) {
 		t.Fatal(err)
 	}
 	defer func() { _ = file.Close() }()
-	conn, err := nftables.New(nftables.WithNetNSFd(int(file.Fd())))
+	conn, err := nftables.New(nftables.WithNetNSFd(int(file.Fd())), nftables.WithSockOptions(func(c *netlink.Conn) error { return c.SetWriteBuffer(8 << 20) }))
 	if err != nil {
 		t.Fatal(err)
 	}
