@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"log/slog"
@@ -99,11 +100,12 @@ func (a *agent) wake() {
 
 // run keeps the pods until the context ends, and then leaves everything as it is. Leases come first: they need neither the API
 // server nor the runtime.
-func (a *agent) run(ctx context.Context) error {
+func (a *agent) run(ctx context.Context) (err error) {
 	listener, err := a.listener(ctx)
 	if err != nil || listener == nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, listener.Release()) }()
 	keeping, stop := context.WithCancel(ctx)
 	a.ctx = keeping
 	for _, l := range a.lanes {
@@ -131,7 +133,8 @@ func (a *agent) run(ctx context.Context) error {
 	return err
 }
 
-// listener is the socket. While an agent that is being replaced still lives, it is waited for: no two renew one pod.
+// listener is the socket, which is this agent's until nothing of it is at work any more. While an agent that is being replaced still
+// lives, it is waited for: no two renew one pod.
 func (a *agent) listener(ctx context.Context) (*adopt.Listener, error) {
 	for {
 		l, err := adopt.Listen(a.options.Socket)

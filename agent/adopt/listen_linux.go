@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// Listener is the agent's socket. While it is open no other agent gets one of the same path, and when its process dies the kernel
-// gives that right back.
+// Listener is the agent's socket. Until Release no other agent gets one of the same path, and when its process dies the
+// kernel gives that right back. Close leaves the socket's name, which nobody answers any more: to remove it could remove a successor's.
 type Listener struct {
 	*net.UnixListener
 	held *os.File
@@ -33,8 +33,14 @@ func Listen(path string) (*Listener, error) {
 	return &Listener{l, held}, nil
 }
 
-// Close leaves the socket's name, which nobody answers any more: to remove it could remove a successor's.
-func (l *Listener) Close() error { return errors.Join(l.UnixListener.Close(), l.held.Close()) }
+// Release lets another agent have the path, once nothing is at work any more that was asked for here. It closes the socket as well.
+func (l *Listener) Release() error {
+	err := l.Close()
+	if errors.Is(err, net.ErrClosed) {
+		err = nil
+	}
+	return errors.Join(err, l.held.Close())
+}
 
 func hold(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o600)

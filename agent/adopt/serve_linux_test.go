@@ -199,11 +199,17 @@ func TestSocketIsReplacedOnlyWhenItsAgentIsDead(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := Listen(socket); !errors.Is(err, ErrInUse) {
+		t.Errorf("a second agent, while the first is still at work: %v", err)
+	}
+	if err := first.Release(); err != nil {
+		t.Fatal(err)
+	}
 	second, err := Listen(socket)
 	if err != nil {
 		t.Fatalf("after the first has ended: %v", err)
 	}
-	if err := second.Close(); err != nil {
+	if err := second.Release(); err != nil {
 		t.Error(err)
 	}
 }
