@@ -106,6 +106,9 @@ func (a *agent) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, listener.Release()) }()
+	if err := a.remember(); err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
 	keeping, stop := context.WithCancel(ctx)
 	a.ctx = keeping
 	for _, l := range a.lanes {

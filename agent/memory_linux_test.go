@@ -111,6 +111,27 @@ var _ = Describe("an agent that starts", func() {
 		Expect(kept.cut()).To(BeEmpty())
 	})
 
+	It("N14 knows what the one before cut off while it waited for that one's end", func(ctx SpecContext) {
+		pod, s, _ := m.adopted(ctx, "twice")
+		told := gbytes.NewBuffer()
+		GinkgoWriter.TeeTo(told)
+		DeferCleanup(GinkgoWriter.ClearTeeWriters)
+		next := *m.machine
+		next.health = freeAddress()
+		next.options.HealthAddress = next.health
+		next.start()
+		Eventually(told).Should(gbytes.Say("waiting for another agent"))
+		said, err := m.cut(ctx, pod, "it talks")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(s.cut()).To(Equal(said))
+		m.runtime.remove(s.id)
+		Expect(m.states.Remove(s.id)).To(Succeed())
+		m.patch(ctx, pod, `{"metadata":{"annotations":{"`+watcher.CutAnnotation+`":null}}}`)
+		m.stop()
+		next.started()
+		Expect(refusal(m.ask(ctx, m.request(pod, string(pod.UID), m.sandbox()))).Code).To(Equal("CutBefore"))
+	})
+
 	It("N8 adopts a pod whose ADD it missed: that it has no lease yet is no reason to cut it off", func(ctx SpecContext) {
 		pod := m.create(ctx, m.goodPod("early"))
 		s := m.sandbox()

@@ -44,12 +44,9 @@ func Run(ctx context.Context, config *rest.Config, o Options, log logr.Logger) e
 		return err
 	}
 	recorder := mgr.GetEventRecorder(fieldManager)
-	a, err := newAgent(clients, &o, func(about *corev1.Pod, kind, reason, action, note string) {
+	a := newAgent(clients, &o, func(about *corev1.Pod, kind, reason, action, note string) {
 		recorder.Eventf(about, nil, kind, reason, action, "%s", note)
 	})
-	if err != nil {
-		return err
-	}
 	a.metrics = newMetrics(ctrlmetrics.Registry, a.state)
 	if err := mgr.Add(manager.RunnableFunc(a.run)); err != nil {
 		return fmt.Errorf("add the agent: %w", err)
@@ -66,19 +63,21 @@ func Run(ctx context.Context, config *rest.Config, o Options, log logr.Logger) e
 	return nil
 }
 
-func newAgent(c *feed.Clients, o *Options, event func(about *corev1.Pod, kind, reason, action, note string)) (*agent, error) {
-	kept, err := openCuts(filepath.Join(o.Memory, "cut"))
-	if err != nil {
-		return nil, err
-	}
+func newAgent(c *feed.Clients, o *Options, event func(about *corev1.Pod, kind, reason, action, note string)) *agent {
 	a := &agent{
 		options: o, release: stampRelease(o.Version), world: newWorld(c, o), sight: &sight{options: o},
-		states: adopt.Store{Folder: o.States}, cuts: kept, since: openSince(o.Memory), policies: openPolicies(filepath.Dir(o.Socket)),
-		marks: newMarks(c.Kube), teller: newTeller(event), started: time.Now(), toJudge: newBell(), toSweep: newBell(), seed: maphash.MakeSeed(),
+		states: adopt.Store{Folder: o.States}, marks: newMarks(c.Kube), teller: newTeller(event), started: time.Now(), toJudge: newBell(), toSweep: newBell(), seed: maphash.MakeSeed(),
 		pods: map[string]*held{}, findings: map[string]*finding{}, acted: map[string]bool{},
 	}
 	for i := range a.lanes {
 		a.lanes[i] = newLane(a.started)
 	}
-	return a, nil
+	return a
+}
+
+// remember reads what this node remembers. While another agent lives, that may still change.
+func (a *agent) remember() (err error) {
+	a.since, a.policies = openSince(a.options.Memory), openPolicies(filepath.Dir(a.options.Socket))
+	a.cuts, err = openCuts(filepath.Join(a.options.Memory, "cut"))
+	return err
 }

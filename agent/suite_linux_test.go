@@ -108,16 +108,21 @@ func newMachine(ctx context.Context) *machine {
 		Message: "holdfast-cni is chained last in pods (strategy drop-in, proof runtime)"}}
 	_, err = plane.Kube.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{})
 	Expect(err).NotTo(HaveOccurred())
-	port, err := net.Listen("tcp", "127.0.0.1:0")
-	Expect(err).NotTo(HaveOccurred())
-	m.health = port.Addr().String()
-	Expect(port.Close()).To(Succeed())
+	m.health = freeAddress()
 	m.options = agent.Options{
 		Node: m.name, Namespace: m.own, Release: "hf", Version: "v1.2.3", HostRoot: filepath.Join(folder, "root"),
 		Socket: filepath.Join(folder, "run/agent.sock"), States: m.states.Folder, Memory: filepath.Join(folder, "memory"),
 		Existing: agent.Report, ExistingLimit: 1, Read: governing, MetricsAddress: "0", HealthAddress: m.health,
 	}
 	return m
+}
+
+func freeAddress() string {
+	GinkgoHelper()
+	port, err := net.Listen("tcp", "127.0.0.1:0")
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { Expect(port.Close()).To(Succeed()) }()
+	return port.Addr().String()
 }
 
 // configure writes the ConfigMap that the chart makes.
