@@ -28,12 +28,11 @@ type finding struct {
 // sweep compares the governed pods that run with those that are kept. It is all that stands between a pod that got past the chain
 // and the network. Until the release's ConfigMap was read or is known to be missing, only the pods that ended are forgotten: it may say
 // that a namespace is no longer governed, or that the release is leaving, and a cut can't be taken back.
-func (a *agent) sweep(ctx context.Context, g Governing, read bool) error {
-	changed, leaving := a.world.changed()
-	if leaving {
+func (a *agent) sweep(ctx context.Context, g inForce, read bool) error {
+	if g.leaving {
 		g.Namespaces = nil // nothing is governed from then on: the next release on this node remembers none of it
 	}
-	err := a.since.observe(time.Now(), changed, g.Namespaces)
+	err := a.since.observe(time.Now(), g.changed, g.Namespaces)
 	a.teller.failing("since when namespaces are governed is not remembered", err)
 	boxes, err := a.sight.sandboxes(ctx)
 	if err != nil {
@@ -49,13 +48,13 @@ func (a *agent) sweep(ctx context.Context, g Governing, read bool) error {
 	}
 	kinds := map[string]int{}
 	for _, box := range boxes {
-		if leaving || a.holds(box.ID) != nil {
+		if g.leaving || a.holds(box.ID) != nil {
 			delete(a.findings, box.ID)
 			continue
 		}
 		pod := a.world.pod(box.Namespace, box.Name, box.UID)
-		born := a.world.governs(g, box.Namespace, box.Annotations)
-		if !born && (pod == nil || !a.world.governs(g, box.Namespace, pod.Annotations)) {
+		born := a.world.governs(g.Governing, box.Namespace, box.Annotations)
+		if !born && (pod == nil || !a.world.governs(g.Governing, box.Namespace, pod.Annotations)) {
 			delete(a.findings, box.ID)
 			continue
 		}
@@ -66,7 +65,7 @@ func (a *agent) sweep(ctx context.Context, g Governing, read bool) error {
 		}
 		if !f.done {
 			// One whose annotation came after its start was there before.
-			a.examine(ctx, f, !born || a.existed(g, box))
+			a.examine(ctx, f, !born || a.existed(box))
 		}
 		a.tell(f, a.world.shown(box.Namespace, box.Name, box.UID))
 		if f.kind != "" {
@@ -83,7 +82,7 @@ func (a *agent) sweep(ctx context.Context, g Governing, read bool) error {
 }
 
 // existed reports whether a sandbox is older than its namespace's governing. What asked for the lock itself never is.
-func (a *agent) existed(g Governing, box cri.Sandbox) bool {
+func (a *agent) existed(box cri.Sandbox) bool {
 	return box.Annotations[watcher.GovernedAnnotation] != "true" && a.since.existed(box.Namespace, box.Created)
 }
 

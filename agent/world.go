@@ -93,9 +93,16 @@ func (w *world) read() error {
 	return err
 }
 
+// inForce is what is gone by, all of one reading of the ConfigMap.
+type inForce struct {
+	Governing
+	changed time.Time // when plugin.json was last changed, as the API server recorded it; zero: unknown
+	leaving bool      // the release is
+}
+
 // governing is what plugin.json says, or said when this process last read it without fault. The error is why there is none to go by:
 // then no pod is adopted, and a mistake in it frees no pod, as running ones are judged by what this node remembers (see judgeAll).
-func (w *world) governing() (Governing, error) {
+func (w *world) governing() (inForce, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if config, found := feed.One[*corev1.ConfigMap](w.config); found && config.ResourceVersion != w.version {
@@ -106,23 +113,18 @@ func (w *world) governing() (Governing, error) {
 			w.good, w.since = &read, changedAt(config)
 		}
 	}
+	now := inForce{changed: w.since, leaving: w.leaving}
 	switch {
 	case w.good != nil:
-		return *w.good, nil
+		now.Governing = *w.good
+		return now, nil
 	case w.fault != nil:
-		return Governing{}, w.fault
+		return now, w.fault
 	}
 	if _, err := w.config.State(); err != nil {
-		return Governing{}, fmt.Errorf("%s can't be read: %w", w.config.What, err)
+		return now, fmt.Errorf("%s can't be read: %w", w.config.What, err)
 	}
-	return Governing{}, fmt.Errorf("%s was not read yet, or is not there", w.config.What)
-}
-
-// changed is when plugin.json was last changed, as the API server recorded it, and whether the release is leaving.
-func (w *world) changed() (at time.Time, leaving bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.since, w.leaving
+	return now, fmt.Errorf("%s was not read yet, or is not there", w.config.What)
 }
 
 // changedAt is when the key plugin.json was last written. Each manager's entry has the time of its last change of any of its fields
