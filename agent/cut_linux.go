@@ -43,9 +43,10 @@ func (a *agent) cutAgain(netns *lock.Namespace, w who, before cutFile) bool {
 func (a *agent) cut(netns *lock.Namespace, w who, o order) bool {
 	if err := netns.Cut(o.String()); err != nil {
 		a.metrics.failures.WithLabelValues("cut").Inc()
-		a.teller.failing("pod "+w.namespace+"/"+w.name+" not cut off yet", err)
+		a.teller.failing(w.notCut(), err)
 		return false
 	}
+	a.teller.over(w.notCut())
 	return true
 }
 

@@ -26,6 +26,9 @@ type who struct{ container, namespace, name, uid string }
 
 func whoOf(r adopt.Request) who { return who{r.ContainerID, r.Namespace, r.Name, r.UID} }
 
+// notCut is said while it can't be.
+func (w who) notCut() string { return "pod " + w.namespace + "/" + w.name + " not cut off yet" }
+
 // held is a pod whose lease is renewed.
 type held struct {
 	who
@@ -223,6 +226,7 @@ func (a *agent) drop(p *held) {
 
 // cutHeld cuts until it is done: a pod with an order is renewed no more.
 func (a *agent) cutHeld(p *held, o order) {
+	defer a.teller.over(p.notCut()) // it was cut off, or has ended
 	a.ordered(p.who, o)
 	for {
 		err := p.netns.Cut(o.String())
@@ -230,7 +234,7 @@ func (a *agent) cutHeld(p *held, o order) {
 			break
 		}
 		a.metrics.failures.WithLabelValues("cut").Inc()
-		a.teller.failing("pod "+p.namespace+"/"+p.name+" not cut off yet", err)
+		a.teller.failing(p.notCut(), err)
 		if pause(p.ctx, againAfter); p.ctx.Err() != nil {
 			return // the kernel ends it, when the lease runs out
 		}

@@ -72,8 +72,9 @@ func (a *agent) sweep(ctx context.Context, g inForce, read bool) error {
 			kinds[f.kind]++
 		}
 	}
-	for id := range a.findings {
+	for id, f := range a.findings {
 		if !running[id] {
+			a.teller.over(who{namespace: f.box.Namespace, name: f.box.Name}.notCut())
 			delete(a.findings, id)
 		}
 	}

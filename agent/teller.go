@@ -56,3 +56,10 @@ func (t *teller) failing(what string, err error) {
 		slog.Error(what, "reason", text)
 	}
 }
+
+// over forgets a failure: it is done, or there is nothing any more that could fail.
+func (t *teller) over(what string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.failed, what)
+}
