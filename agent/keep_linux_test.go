@@ -122,6 +122,10 @@ func TestALockThatWasChangedAndChangedBackIsCut(t *testing.T) {
 func TestAPodWhoseChangesCannotBeFollowedIsCut(t *testing.T) {
 	k := keep(t)
 	k.compared(1)
+	unread, err := k.netns.Monitor() // a listener that comes to nothing meanwhile
+	if err != nil {
+		t.Fatal(err)
+	}
 	other := &nftables.Table{Name: "other", Family: nftables.TableFamilyINet}
 	change(t, k.netns, func(conn *nftables.Conn) {
 		set := &nftables.Set{Table: conn.AddTable(other), Name: "many", KeyType: nftables.TypeInteger}
@@ -137,6 +141,9 @@ func TestAPodWhoseChangesCannotBeFollowedIsCut(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	if err := k.a.hear(k.p, unread); !errors.Is(err, lock.ErrOverrun) {
+		t.Errorf("heard %v", err)
+	}
 	if s := k.cut(); !strings.HasPrefix(s, "Tampered: so many rules were changed at once") {
 		t.Errorf("stamped %q", s)
 	}

@@ -72,7 +72,7 @@ func (g *governedPods) kill(ctx context.Context, kills int) map[string]int {
 		for success := false; !success && ctx.Err() == nil; {
 			select {
 			case <-ctx.Done():
-			case <-time.After(time.Duration(100+rand.IntN(1200)) * time.Millisecond):
+			case <-time.After(time.Duration(200+rand.IntN(1800)) * time.Millisecond):
 			}
 			victim := []string{"holdfast-cni", "holdfast-cni", "agent", "containerd", "kubelet"}[rand.IntN(5)]
 			script := "pkill -KILL -x " + victim
