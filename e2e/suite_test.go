@@ -105,6 +105,8 @@ var _ = ReportAfterSuite("table", func(r Report) {
 	for _, line := range reported {
 		fmt.Println("figure:", line)
 	}
-	count := func(states types.SpecState) int { return r.SpecReports.CountWithState(states) }
+	count := func(states types.SpecState) int {
+		return r.SpecReports.WithLeafNodeType(types.NodeTypeIt).CountWithState(states)
+	}
 	fmt.Printf("\n%d passed, %d failed\n", count(types.SpecStatePassed), count(types.SpecStateFailureStates))
 })
