@@ -21,7 +21,7 @@ type lane struct {
 	began time.Time // slots are counted from it, by the clock that nobody sets
 	mu    sync.Mutex
 	pods  []*held
-	woken chan struct{}
+	woken bell
 }
 
 const lanes = 4
@@ -31,7 +31,7 @@ func (a *agent) lane(container string) *lane {
 	return a.lanes[maphash.String(a.seed, container)%lanes]
 }
 
-func newLane(began time.Time) *lane { return &lane{began: began, woken: make(chan struct{}, 1)} }
+func newLane(began time.Time) *lane { return &lane{began: began, woken: newBell()} }
 
 // add takes in a pod whose lease is fresh. Renewals of different pods are spread over the interval.
 func (l *lane) add(p *held) {
@@ -40,10 +40,7 @@ func (l *lane) add(p *held) {
 	l.mu.Lock()
 	l.pods = append(l.pods, p)
 	l.mu.Unlock()
-	select {
-	case l.woken <- struct{}{}:
-	default: // it is awake
-	}
+	l.woken.ring()
 }
 
 func (l *lane) remove(p *held) {

@@ -86,15 +86,13 @@ func (on lockedOn) unchain(ctx context.Context, l *lab.Lab, node *lab.Node) (und
 	undo, err := l.HoldPods(ctx, ours, installer)
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(installers).WithContext(ctx).WithArguments(l).Should(BeEmpty())
-	harm := "rm -r /etc/cni/net.d/ptp"
 	if on.cilium() {
-		harm = ":"
-		free := undo
-		rewatch := ciliumAlone(ctx, l)
+		free, rewatch := undo, ciliumAlone(ctx, l)
 		undo = func(ctx context.Context) error { rewatch(ctx); return free(ctx) }
+	} else {
+		_, err := node.Shell(ctx, "rm -r /etc/cni/net.d/ptp")
+		Expect(err).NotTo(HaveOccurred())
 	}
-	_, err = node.Shell(ctx, harm)
-	Expect(err).NotTo(HaveOccurred())
 	Eventually(func() string {
 		// A file event has containerd load its list, and Cilium's agent write it, once the kubelet has synced the volume.
 		_, err := node.Shell(ctx, "touch /etc/cni/net.d/.e2e; rm /etc/cni/net.d/.e2e")
