@@ -133,12 +133,8 @@ var _ = Describe("a pod that is kept", func() {
 
 	It("N14 is cut off at once if its annotation asks for it while the runtime answers nothing", func(ctx SpecContext) {
 		pod, s, _ := m.adopted(ctx, "asked")
-		const silent = 10 // for 2 s each
-		answer := make(chan struct{})
-		DeferCleanup(func() { close(answer) })
-		for i := range silent {
-			m.runtime.add(&box{id: fmt.Sprintf("silent-%s-%d", m.name, i), namespace: m.governed, name: "silent", uid: "silent", created: time.Now(), answer: answer})
-		}
+		const silent = 300 // for 2 s each, more of them than are asked about at once
+		m.silent(silent)
 		Eventually(m.runtime.asked.Load).ShouldNot(BeZero())
 		m.patch(ctx, pod, `{"metadata":{"annotations":{"`+watcher.CutAnnotation+`":"it talks"}}}`)
 		Eventually(s.cut).WithTimeout(15 * time.Second).Should(Equal("Requested: it talks"))
@@ -287,6 +283,17 @@ var _ = Describe("what got past the chain", func() {
 		Eventually(m.events(ctx, pod)).Should(ContainElements("Cut", "Unlocked"))
 		Consistently(func() string { return ungoverned.cut() + claimed.cut() }).WithTimeout(4*time.Second).Should(BeEmpty(), "I2")
 		Expect(m.annotation(ctx, claim, watcher.EvictAnnotation)()).To(BeEmpty(), "a mirror governs nothing")
+	})
+
+	It("N18 is cut off while the runtime answers nothing of others", func(ctx SpecContext) {
+		m.start()
+		m.started()
+		const silent = 10
+		m.silent(silent)
+		s := m.unlocked(m.create(ctx, m.goodPod("past")))
+		Eventually(m.runtime.asked.Load).Should(BeEquivalentTo(silent))
+		Expect(m.runtime.left.Load()).To(BeZero(), "all are asked about before the first is given up")
+		Eventually(s.cut).Should(HavePrefix("PastChain"))
 	})
 
 	It("N18 is found when the agent starts", func(ctx SpecContext) {

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ type sandboxes struct {
 	mu    sync.Mutex
 	boxes map[string]*box
 	asked atomic.Int64 // about boxes that are not answered for at once
+	left  atomic.Int64 // of those, whose answers nobody waited for
 }
 
 // box is one sandbox.
@@ -50,6 +52,15 @@ func (r *sandboxes) add(b *box) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.boxes[b.id] = b
+}
+
+// silent adds governed sandboxes that the runtime answers nothing of.
+func (m *machine) silent(count int) {
+	answer := make(chan struct{})
+	DeferCleanup(func() { close(answer) })
+	for i := range count {
+		m.runtime.add(&box{id: fmt.Sprintf("silent-%s-%d", m.name, i), namespace: m.governed, name: "silent", uid: "silent", created: time.Now(), answer: answer})
+	}
 }
 
 func (r *sandboxes) remove(id string) {
@@ -83,6 +94,7 @@ func (r *sandboxes) PodSandboxStatus(ctx context.Context, asked *runtimeapi.PodS
 		select {
 		case <-b.answer:
 		case <-ctx.Done():
+			r.left.Add(1)
 			return nil, ctx.Err()
 		}
 	}

@@ -12,8 +12,12 @@ import (
 	"github.com/holdfast-cni/holdfast/watcher/node"
 )
 
-// askTime bounds one question to the runtime.
-const askTime = 2 * time.Second
+const (
+	// askTime bounds one question to the runtime.
+	askTime = 2 * time.Second
+	// askAtOnce bounds how many questions it is asked at the same time.
+	askAtOnce = 32
+)
 
 // sight is what the runtime shows of the node. It is the sweep's alone.
 type sight struct {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/holdfast-cni/holdfast/lock"
@@ -16,13 +17,14 @@ import (
 
 // finding is a governed pod that runs and is not kept.
 type finding struct {
-	box   cri.Sandbox
-	looks int
-	kind  string // empty: not one that is counted
-	note  string // for people
-	cut   order  // with a code: it was cut off for that
-	done  bool   // nothing is left to do but to tell
-	told  bool
+	box     cri.Sandbox
+	existed bool // it is older than its namespace's governing
+	looks   int
+	kind    string // empty: not one that is counted
+	note    string // for people
+	cut     order  // with a code: it was cut off for that
+	done    bool   // nothing is left to do but to tell
+	told    bool
 }
 
 // sweep compares the governed pods that run with those that are kept. It is all that stands between a pod that got past the chain
@@ -46,7 +48,7 @@ func (a *agent) sweep(ctx context.Context, g inForce, read bool) error {
 	if !read {
 		return nil
 	}
-	kinds := map[string]int{}
+	var found []*finding
 	for _, box := range boxes {
 		if g.leaving || a.holds(box.ID) != nil {
 			delete(a.findings, box.ID)
@@ -63,11 +65,13 @@ func (a *agent) sweep(ctx context.Context, g inForce, read bool) error {
 			f = &finding{box: box}
 			a.findings[box.ID] = f
 		}
-		if !f.done {
-			// One whose annotation came after its start was there before.
-			a.examine(ctx, f, !born || a.existed(box))
-		}
-		a.tell(f, a.world.shown(box.Namespace, box.Name, box.UID))
+		f.existed = !born || a.existed(box) // one whose annotation came after its start was there before
+		found = append(found, f)
+	}
+	a.examineAll(ctx, found)
+	kinds := map[string]int{}
+	for _, f := range found {
+		a.tell(f, a.world.shown(f.box.Namespace, f.box.Name, f.box.UID))
 		if f.kind != "" {
 			kinds[f.kind]++
 		}
@@ -87,10 +91,37 @@ func (a *agent) existed(box cri.Sandbox) bool {
 	return box.Annotations[watcher.GovernedAnnotation] != "true" && a.since.existed(box.Namespace, box.Created)
 }
 
-// examine looks into a sandbox and does what is due. Without done it is looked into again.
-func (a *agent) examine(ctx context.Context, f *finding, existed bool) {
+// examineAll looks into sandboxes. The runtime is asked about many at once: one that it doesn't answer for holds up no other.
+func (a *agent) examineAll(ctx context.Context, found []*finding) {
+	type answer struct {
+		about *finding
+		in    cri.Inside
+		err   error
+	}
+	answers := make(chan answer)
+	var group errgroup.Group
+	group.SetLimit(askAtOnce)
+	go func() {
+		for _, f := range found {
+			if !f.done {
+				group.Go(func() error {
+					in, err := a.sight.inside(ctx, f.box.ID)
+					answers <- answer{f, in, err}
+					return nil
+				})
+			}
+		}
+		_ = group.Wait() // what failed is in the answers
+		close(answers)
+	}()
+	for got := range answers {
+		a.examine(got.about, got.in, got.err)
+	}
+}
+
+// examine does what is due of a sandbox. Without done it is looked into again.
+func (a *agent) examine(f *finding, in cri.Inside, err error) {
 	f.looks++
-	in, err := a.sight.inside(ctx, f.box.ID)
 	switch {
 	case err != nil:
 		f.unseen(err.Error())
@@ -118,7 +149,7 @@ func (a *agent) examine(ctx context.Context, f *finding, existed bool) {
 		f.unseen(err.Error())
 		return
 	}
-	if a.decide(f, netns, existed) {
+	if a.decide(f, netns) {
 		return // the namespace was taken over
 	}
 	if err := netns.Close(); err != nil {
@@ -138,7 +169,7 @@ func (f *finding) onHost() {
 }
 
 // decide reports whether the pod is kept now.
-func (a *agent) decide(f *finding, netns *lock.Namespace, existed bool) (kept bool) {
+func (a *agent) decide(f *finding, netns *lock.Namespace) (kept bool) {
 	w := who{f.box.ID, f.box.Namespace, f.box.Name, f.box.UID}
 	if before, cut := a.cuts.has(w.uid); cut {
 		// Its sandbox, or the one before. A cut that is there already stays as it is.
@@ -154,7 +185,7 @@ func (a *agent) decide(f *finding, netns *lock.Namespace, existed bool) (kept bo
 	_, err := netns.Record()
 	switch {
 	case errors.Is(err, lock.ErrNotLocked):
-		a.unlocked(f, netns, w, existed)
+		a.unlocked(f, netns, w)
 		return false
 	case err != nil:
 		f.unseen(err.Error())
@@ -181,8 +212,8 @@ func (f *finding) did(cut bool, o order) {
 }
 
 // unlocked acts on a governed pod that has no lock at all.
-func (a *agent) unlocked(f *finding, netns *lock.Namespace, w who, existed bool) {
-	if !existed {
+func (a *agent) unlocked(f *finding, netns *lock.Namespace, w who) {
+	if !f.existed {
 		f.kind = kindPast
 		f.note = "The pod is governed and runs without a lock: it got past the chain. It was cut off, and is to be evicted"
 		f.did(a.cutNow(netns, w, order{PastChain, "it runs without a lock: it got past the chain"}), order{PastChain, "it got past the chain"})

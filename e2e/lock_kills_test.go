@@ -12,6 +12,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/holdfast-cni/holdfast/e2e/lab"
 )
 
 // kills starts governed and other pods, one of each every few seconds, while processes of their node are killed.
@@ -80,7 +82,7 @@ func (g *governedPods) kill(ctx context.Context, kills int) map[string]int {
 			case "agent":
 				script = `pkill -KILL -f "^/holdfast agent"`
 			case "holdfast-cni": // lives for milliseconds
-				script = `for i in $(seq 1500); do pkill -KILL -x holdfast-cni && exit; done; exit 1`
+				script = lab.Probe + " kill /opt/cni/bin/holdfast-cni"
 			}
 			if _, err := g.node.Shell(ctx, script); err == nil {
 				killed[victim]++

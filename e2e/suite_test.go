@@ -100,6 +100,9 @@ var _ = ReportAfterSuite("table", func(r Report) {
 	for _, s := range r.SpecReports {
 		if s.LeafNodeType == types.NodeTypeIt && s.State != types.SpecStateSkipped {
 			fmt.Printf("%-8s %8.1f  %s\n", s.State, s.RunTime.Seconds(), s.FullText())
+			if s.Failed() {
+				fmt.Printf("%.800s\n", s.FailureMessage()) // what was printed before is cut off by those who show a part
+			}
 		}
 	}
 	for _, line := range reported {

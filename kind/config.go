@@ -46,7 +46,11 @@ func (c *cluster) config() string {
 
 // patches returns merge patches of kubeadm's configuration.
 func (c *cluster) patches() []string {
-	patches := []string{marshal(object{"kind": "KubeletConfiguration", "failCgroupV1": false})}
+	patches := []string{marshal(object{
+		"kind": "KubeletConfiguration", "failCgroupV1": false,
+		// Who kills processes all day is not to wait five minutes for the next; Kubernetes 1.35 and later (KubeletCrashLoopBackOffMax).
+		"crashLoopBackOff": object{"maxContainerRestartPeriod": "10s"},
+	})}
 	if c.Registered {
 		taints := []object{{"key": "holdfast.dev/unchained", "effect": "NoSchedule"}}
 		if c.Nodes == 1 {

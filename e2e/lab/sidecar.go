@@ -30,7 +30,11 @@ func (l *Lab) LoadSidecar(ctx context.Context) (image string, err error) {
 // Counter counts packets on a node's side of every pod's link.
 type Counter struct{ node *Node }
 
-const counted = "/run/e2e-counted"
+const (
+	// Probe is the probe on a node whose packets are counted.
+	Probe   = "/run/e2e-probe"
+	counted = "/run/e2e-counted"
+)
 
 // CountPackets begins to count those to some ports. LoadSidecar comes first.
 func (n *Node) CountPackets(ctx context.Context, ports ...int) (Counter, error) {
@@ -38,10 +42,10 @@ func (n *Node) CountPackets(ctx context.Context, ports ...int) (Counter, error) 
 	if err != nil {
 		return Counter{}, fmt.Errorf("read the probe that LoadSidecar built: %w", err)
 	}
-	if err := n.Write(ctx, "/run/e2e-probe", content, 0o755); err != nil {
+	if err := n.Write(ctx, Probe, content, 0o755); err != nil {
 		return Counter{}, err
 	}
-	script := fmt.Sprintf("mount -o remount,exec /run; setsid /run/e2e-probe count %s >> %s 2>&1 < /dev/null &", strings.Trim(fmt.Sprint(ports), "[]"), counted)
+	script := fmt.Sprintf("mount -o remount,exec /run; setsid %s count %s >> %s 2>&1 < /dev/null &", Probe, strings.Trim(fmt.Sprint(ports), "[]"), counted)
 	_, err = n.Shell(ctx, script)
 	return Counter{n}, err
 }

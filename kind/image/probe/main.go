@@ -7,6 +7,7 @@
 //	probe pulse ADDRESS URL ask URL ten times a second over one connection; serve on ADDRESS what came of it
 //	probe flood ADDRESS     send what it may to ADDRESS, UDP and TCP, until a signal
 //	probe count PORT...     print a line for each packet to those ports that an interface sees
+//	probe kill EXECUTABLE   end, by SIGKILL, the next process that runs it, at a random instant of its first milliseconds
 //	probe sleep             wait for a signal
 //
 // Started as "pause" it is the container that holds a pod's namespaces.
@@ -66,10 +67,12 @@ func run(ctx context.Context, args []string) error {
 		return flood(ctx, argument)
 	case "count":
 		return count(ctx, args[1:])
+	case "kill":
+		return kill(ctx, argument)
 	case "sleep":
 		return sleep(ctx)
 	}
-	return fmt.Errorf("unknown verb %q: serve, get, dns, dial, pulse, flood, count or sleep", verb)
+	return fmt.Errorf("unknown verb %q: serve, get, dns, dial, pulse, flood, count, kill or sleep", verb)
 }
 
 func serve(ctx context.Context, address string) error {
