@@ -37,8 +37,15 @@ import (
 	"github.com/holdfast-cni/holdfast/watcher"
 )
 
-// The main thread stays where it is: /proc/self is its, and lock.Open refuses the network namespace of /proc/self.
-func init() { runtime.LockOSThread() }
+func init() {
+	// The main thread stays where it is: /proc/self is its, and lock.Open refuses the network namespace of /proc/self.
+	runtime.LockOSThread()
+	// Before any test has begun: nobody may change klog's logger beside one who logs.
+	log := slog.New(slog.NewJSONHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	slog.SetDefault(log)
+	klog.SetLogger(logr.FromSlogHandler(log.Handler()))
+	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
+}
 
 func TestAgent(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -53,10 +60,6 @@ func TestAgent(t *testing.T) {
 var plane *controlplane.ControlPlane
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	log := slog.New(slog.NewJSONHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	slog.SetDefault(log)
-	klog.SetLogger(logr.FromSlogHandler(log.Handler()))
-	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
 	var err error
 	plane, err = controlplane.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
