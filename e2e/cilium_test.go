@@ -11,7 +11,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apitypes "k8s.io/apimachinery/pkg/types"
@@ -121,63 +120,23 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, ContinueOnFailure, 
 		Eventually(findings).WithContext(ctx).WithArguments(l).Should(BeEmpty())
 	}, SpecTimeout(5*time.Minute))
 
-	It("I1, C4: locks governed pods, whether socket LB rewrites in pods or not, which costs a sidecar its DNS", Label(ci), func(ctx SpecContext) {
+	It("I1, N8, N13: locks governed pods from their first packet; the sidecar alone gets out", Label(ci), func(ctx SpecContext) {
 		installed(ctx)
-		sidecar, err := l.LoadSidecar(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		node := nodes[1]
-		counter, err := node.CountPackets(ctx, floodTo)
-		Expect(err).NotTo(HaveOccurred())
-		upgrade(ctx, l, nodes[0].Name, digest, governedPlugin(sidecar))
+		g := &governedPods{on: lockedOn{socketLB: "Hostns-only"}, l: l, nodes: nodes, digest: digest}
+		g.count(ctx)
+		upgrade(ctx, l, nodes[0].Name, digest, governedPlugin(g.sidecar))
 		for _, n := range nodes {
-			Eventually(chained).WithContext(ctx).WithArguments(n).Should(ContainSubstring(sidecar[strings.Index(sidecar, "@")+1:]))
+			Eventually(chained).WithContext(ctx).WithArguments(n).Should(ContainSubstring(g.sidecar[strings.Index(g.sidecar, "@")+1:]))
 		}
 		becomes(ctx, l, opened, nodes...)
 		Eventually(agentsReady).WithContext(ctx).WithArguments(l).Should(Equal(len(nodes)))
-		servePods(ctx, l, nodes, "talk")
-		governedNamespace(ctx, l)
-		service, err := l.Kube.CoreV1().Services("talk").Get(ctx, "talk", metav1.GetOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		byService := fmt.Sprintf("http://%s:8080/", service.Spec.ClusterIP)
-		const dns = "kubernetes.default.svc.cluster.local"
-		probe := func(pod, container string, args ...string) error {
-			_, err := l.ExecIn(ctx, governed, pod, container, append([]string{"/probe"}, args...)...)
-			return err
-		}
-		locked := func(pod string, resolves types.GomegaMatcher) {
-			Expect(probe(pod, "sidecar", "get", served(ctx, l, nodes[0]))).To(Succeed())
-			Expect(probe(pod, "sidecar", "dns", dns)).To(resolves)
-			Expect(probe(pod, "work", "get", served(ctx, l, nodes[0]))).NotTo(Succeed())
-			Expect(probe(pod, "work", "get", byService)).NotTo(Succeed())
-			Expect(probe(pod, "work", "dns", dns)).NotTo(Succeed())
-			Expect(counter.Seen(ctx, floodTo)).To(BeEmpty(), "a container that floods from its first instruction gets nothing out")
-		}
-		Eventually(socketLB).WithContext(ctx).WithArguments(l).Should(Equal("Hostns-only"))
-		startsGoverned(ctx, l, governedPod("hosts-only", node.Name, sidecar))
-		locked("hosts-only", Succeed())
-
-		By("letting Cilium rewrite in pods too")
-		setHostOnly(ctx, l, "false")
-		restartAgents(ctx, l, len(nodes))
-		Eventually(socketLB).WithContext(ctx).WithArguments(l).Should(Equal("Full"))
-		becomes(ctx, l, opened, nodes...)
-		startsGoverned(ctx, l, governedPod("in-pods", node.Name, sidecar))
-		locked("in-pods", Not(Succeed()))
-		locked("hosts-only", Not(Succeed()))
-
-		setHostOnly(ctx, l, "true")
-		restartAgents(ctx, l, len(nodes))
-		Eventually(socketLB).WithContext(ctx).WithArguments(l).Should(Equal("Hostns-only"))
-		becomes(ctx, l, opened, nodes...)
-		// An agent is Ready before it has given each pod's link its program again.
-		Eventually(probe).WithArguments("in-pods", "sidecar", "dns", dns).WithContext(ctx).Should(Succeed())
-		locked("in-pods", Succeed())
+		g.talk(ctx)
+		g.first(ctx)
 		Expect(l.Kube.CoreV1().Namespaces().Delete(ctx, governed, metav1.DeleteOptions{})).To(Succeed())
-		goes(ctx, l, governed, "hosts-only")
-		goes(ctx, l, governed, "in-pods")
+		goes(ctx, l, governed, "first")
 		upgrade(ctx, l, nodes[0].Name, digest, nil)
 		becomes(ctx, l, opened, nodes...)
-	}, SpecTimeout(10*time.Minute))
+	}, SpecTimeout(6*time.Minute))
 
 	It("C6: a changed plugin.json reaches the chain that the runtime has loaded at once with fast sync", Label(smoke), func(ctx SpecContext) {
 		installed(ctx)

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-cni/holdfast/e2e/lab"
 )
 
-var _ = describe("nodes that register closed", Ordered, Label(ci), func() {
+var _ = describe("nodes that register closed", Ordered, Label(full), func() {
 	var l *lab.Lab
 	BeforeAll(func(ctx SpecContext) {
 		l = makeLab(ctx, lab.Options{Name: "e2e-closed", Net: "cilium", Flags: []string{"-nodes", "1", "-registered", "-no-tolerations"}})

@@ -10,9 +10,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	apitypes "k8s.io/apimachinery/pkg/types"
 
 	"github.com/holdfast-cni/holdfast/e2e/lab"
 )
@@ -44,6 +45,9 @@ var _ = describe("governed pods", func() {
 			It("I1, N8, N13: run locked from their first packet; the sidecar alone gets out", on.when(smoke), g.first, SpecTimeout(25*time.Minute)) // the cluster is made in it
 			It("N8: are refused without the sidecar, with its user, or as static pods, and never hang Terminating", on.when(smoke), g.refused, SpecTimeout(5*time.Minute))
 			It("N14: are cut off at once on demand, with the reason", on.when(smoke), g.demanded, SpecTimeout(3*time.Minute))
+			if on.socketLB == "Hostns-only" {
+				It("I1, C4: stay locked whether socket LB rewrites in pods or not, which costs a sidecar its DNS", Label(full), g.rewritten, SpecTimeout(10*time.Minute))
+			}
 			It("N12, N13: outlive an agent that is away for less than 90 s, and are cut off for good after that; others start meanwhile (I2)", on.when(ci), g.without, SpecTimeout(12*time.Minute))
 			It("N18: that got past the chain are cut within seconds", on.when(ci), g.past, SpecTimeout(6*time.Minute))
 			It("N19: live through an upgrade of agent, plugin and rules without a gap, and a crashing new agent stops the roll-out", on.when(ci), g.upgraded, SpecTimeout(15*time.Minute))
@@ -61,9 +65,19 @@ func (g *governedPods) begin(ctx SpecContext) {
 	var err error
 	g.nodes, err = g.l.Nodes(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	g.node = g.nodes[1]
 	g.digest, err = g.l.LoadProduct(ctx)
 	Expect(err).NotTo(HaveOccurred())
+	g.count(ctx)
+	install(ctx, g.l, g.nodes[0].Name, g.digest, g.on.chart(governedPlugin(g.sidecar)))
+	g.on.opens(ctx, g.l, g.nodes)
+	g.talk(ctx)
+}
+
+// count brings what governed pods are made of, and counts what leaves them.
+func (g *governedPods) count(ctx context.Context) {
+	GinkgoHelper()
+	g.node = g.nodes[1]
+	var err error
 	g.sidecar, err = g.l.LoadSidecar(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	for _, node := range g.nodes {
@@ -71,8 +85,11 @@ func (g *governedPods) begin(ctx SpecContext) {
 		Expect(err).NotTo(HaveOccurred())
 		g.counters = append(g.counters, counter)
 	}
-	install(ctx, g.l, g.nodes[0].Name, g.digest, g.on.chart(governedPlugin(g.sidecar)))
-	g.on.opens(ctx, g.l, g.nodes)
+}
+
+// talk makes what governed pods may, or may not, talk to.
+func (g *governedPods) talk(ctx context.Context) {
+	GinkgoHelper()
 	servePods(ctx, g.l, g.nodes, "talk")
 	g.peer = served(ctx, g.l, g.nodes[0])
 	governedNamespace(ctx, g.l)
@@ -157,10 +174,45 @@ func (g *governedPods) refused(ctx SpecContext) {
 func (g *governedPods) demanded(ctx SpecContext) {
 	startsGoverned(ctx, g.l, governedPod("demanded", g.node.Name, g.sidecar))
 	Expect(g.reach(ctx, "demanded", "sidecar", g.peer)).To(Succeed())
-	_, err := g.l.Kube.CoreV1().Pods(governed).Patch(ctx, "demanded", types.MergePatchType, []byte(`{"metadata":{"annotations":{"holdfast.dev/cut":"a person says so"}}}`), metav1.PatchOptions{})
+	_, err := g.l.Kube.CoreV1().Pods(governed).Patch(ctx, "demanded", apitypes.MergePatchType, []byte(`{"metadata":{"annotations":{"holdfast.dev/cut":"a person says so"}}}`), metav1.PatchOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(annotation).WithContext(ctx).WithArguments(g.l, governed, "demanded", "holdfast.dev/cut-off").Should(ContainSubstring("a person says so"))
 	Expect(g.reach(ctx, "demanded", "sidecar", g.peer)).NotTo(Succeed())
+}
+
+func (g *governedPods) rewritten(ctx SpecContext) {
+	service, err := g.l.Kube.CoreV1().Services("talk").Get(ctx, "talk", metav1.GetOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	locked := func(pod string, resolves types.GomegaMatcher) {
+		GinkgoHelper()
+		Expect(g.reach(ctx, pod, "sidecar", g.peer)).To(Succeed())
+		Expect(g.resolve(ctx, pod, "sidecar")).To(resolves)
+		Expect(g.reach(ctx, pod, "work", g.peer)).NotTo(Succeed())
+		Expect(g.reach(ctx, pod, "work", fmt.Sprintf("http://%s:8080/", service.Spec.ClusterIP))).NotTo(Succeed())
+		Expect(g.resolve(ctx, pod, "work")).NotTo(Succeed())
+		g.nothingOut(ctx)
+	}
+	rewrites := func(hostOnly, coverage string) {
+		GinkgoHelper()
+		setHostOnly(ctx, g.l, hostOnly)
+		restartAgents(ctx, g.l, len(g.nodes))
+		Eventually(socketLB).WithContext(ctx).WithArguments(g.l).Should(Equal(coverage))
+		becomes(ctx, g.l, opened, g.nodes...)
+	}
+	startsGoverned(ctx, g.l, governedPod("hosts-only", g.node.Name, g.sidecar))
+	locked("hosts-only", Succeed())
+
+	By("letting Cilium rewrite in pods too")
+	rewrites("false", "Full")
+	startsGoverned(ctx, g.l, governedPod("in-pods", g.node.Name, g.sidecar))
+	locked("in-pods", Not(Succeed()))
+	locked("hosts-only", Not(Succeed()))
+
+	By("and no more")
+	rewrites("true", "Hostns-only")
+	// An agent is Ready before it has given each pod's link its program again.
+	Eventually(g.resolve).WithArguments("in-pods", "sidecar").WithContext(ctx).Should(Succeed())
+	locked("in-pods", Succeed())
 }
 
 func (g *governedPods) without(ctx SpecContext) {
@@ -268,7 +320,7 @@ func (g *governedPods) upgraded(ctx SpecContext) {
 	args := func(text string) {
 		GinkgoHelper()
 		patch := fmt.Appendf(nil, `{"spec":{"template":{"spec":{"containers":[{"name":"agent","args":%s}]}}}}`, text)
-		_, err := l.Kube.AppsV1().DaemonSets(ours).Patch(ctx, agent, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+		_, err := l.Kube.AppsV1().DaemonSets(ours).Patch(ctx, agent, apitypes.StrategicMergePatchType, patch, metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 	}
 	ds, err := l.Kube.AppsV1().DaemonSets(ours).Get(ctx, agent, metav1.GetOptions{})
