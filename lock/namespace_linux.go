@@ -144,6 +144,7 @@ func (n *Namespace) begin() error {
 func (n *Namespace) end(act string, err error) error {
 	defer n.mu.Unlock()
 	if err == nil {
+		n.netfilter.room = nil // an agent has a thousand of them
 		return nil
 	}
 	return fmt.Errorf("%s in netns %q: %w", act, n.path, errors.Join(err, n.disconnect()))

@@ -15,6 +15,7 @@ type socket struct {
 	fd       int
 	port     uint32 // its address, which nobody else in the namespace has while it is open
 	sequence uint32 // of the last request
+	room     []byte // what is left of the last buffer: a reading of the whole lock takes a dozen answers, most of them short
 }
 
 const (
@@ -148,17 +149,16 @@ func (s *socket) send(data []byte) error {
 // receive calls each with the answers to the requests of these numbers, until it says that it has all or fails. What is given to it
 // may be kept. No datagram is larger than room.
 func (s *socket) receive(room int, from, to uint32, each func(m message, sequence uint32) (all bool, err error)) error {
-	var buffer []byte
 	for {
-		if len(buffer) < room {
-			buffer = make([]byte, 2*room)
+		if len(s.room) < room {
+			s.room = make([]byte, 2*room)
 		}
-		length, err := s.receiveSome(buffer)
+		length, err := s.receiveSome(s.room)
 		if err != nil {
 			return fmt.Errorf("receive from the kernel: %w", err)
 		}
-		data := buffer[:length]
-		buffer = buffer[(length+7)&^7:]
+		data := s.room[:length]
+		s.room = s.room[(length+7)&^7:]
 		for len(data) >= unix.SizeofNlMsghdr {
 			m, sequence, rest, err := nextMessage(data)
 			if err != nil {
