@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/holdfast-cni/holdfast/agent/adopt"
+	"github.com/holdfast-cni/holdfast/agent/contract"
 	"github.com/holdfast-cni/holdfast/watcher"
 	"github.com/holdfast-cni/holdfast/watcher/feed"
 )
@@ -35,7 +36,11 @@ type world struct {
 
 func newWorld(c *feed.Clients, o *Options) *world {
 	pods := feed.Of(c, c.Kube.CoreV1().Pods(metav1.NamespaceAll))
-	pods.Field = fields.OneTermEqualSelector("spec.nodeName", o.Node).String()
+	// Of pods that have ended there may be ten thousand, as large as their authors like.
+	pods.Field = fields.AndSelectors(
+		fields.OneTermEqualSelector("spec.nodeName", o.Node),
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)), fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
+	).String()
 	return &world{
 		options: o,
 		kube:    c.Kube,
@@ -45,17 +50,14 @@ func newWorld(c *feed.Clients, o *Options) *world {
 	}
 }
 
-// stripPod keeps what decides: a status changes often, and decides nothing here.
+// stripPod keeps what decides.
 func stripPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return obj, nil
 	}
-	slim := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: pod.Annotations,
-	}, Spec: pod.Spec}
-	delete(slim.Annotations, corev1.LastAppliedConfigAnnotation)
-	return slim, nil
+	return contract.Judged(pod, corev1.MirrorPodAnnotationKey, hashAnnotation, watcher.GovernedAnnotation, watcher.CutAnnotation,
+		watcher.CutOffAnnotation, watcher.ProofAnnotation, watcher.EvictAnnotation), nil
 }
 
 func stripNode(obj any) (any, error) {

@@ -26,9 +26,15 @@ func Check(pod *corev1.Pod, p Policy) []Refusal {
 	if pod == nil {
 		return []Refusal{{SidecarMissing, "pod", "there is none", "report this as a fault of Holdfast"}}
 	}
+	if pod = Judged(pod); pod.Status.Message == oversize {
+		return []Refusal{{Oversize, "pod", fmt.Sprintf("is too large to be judged: more than %d bytes of volumes, ports and the like", Largest), "make it smaller"}}
+	}
 	var r refusals
 	r.standard(pod)
 	r.pod(&pod.Spec, p)
+	if pod.Annotations[untrusted] == "true" {
+		r.add(RuntimeClass, "metadata.annotations["+untrusted+"]", "remove it", "has the runtime choose another than its default, in which the lock wasn't proved")
+	}
 	r.sidecar(&pod.Spec, p)
 	for _, c := range containers(&pod.Spec) {
 		r.container(&pod.Spec, c, p)

@@ -2,12 +2,14 @@ package contract
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -78,7 +80,13 @@ func TestPodsThatKeepTheContract(t *testing.T) {
 		"a variable of the sidecar's":          func(s *corev1.PodSpec) { s.InitContainers[0].Env = []corev1.EnvVar{{Name: "OLD_X"}, {Name: "LDX"}} },
 		"the loader's, of another":             func(s *corev1.PodSpec) { s.Containers[0].Env = []corev1.EnvVar{{Name: "LD_PRELOAD"}} },
 		"variables from elsewhere, of another": func(s *corev1.PodSpec) { s.Containers[0].EnvFrom = make([]corev1.EnvFromSource, 1) },
-		"a user namespace":                     func(s *corev1.PodSpec) { s.HostUsers = ptr.To(false) },
+		"a message as usual":                   func(s *corev1.PodSpec) { s.InitContainers[0].TerminationMessagePath = "/dev/termination-log" },
+		"a message with the data":              func(s *corev1.PodSpec) { s.InitContainers[0].TerminationMessagePath = "/run/ended" },
+		"a message of another":                 func(s *corev1.PodSpec) { s.Containers[0].TerminationMessagePath = "/holdfast-sidecar" },
+		"much that nobody judges": func(s *corev1.PodSpec) {
+			s.Containers[0].Args, s.InitContainers[0].Env = []string{strings.Repeat("x", Largest)}, []corev1.EnvVar{{Name: "X", Value: strings.Repeat("x", Largest)}}
+		},
+		"a user namespace": func(s *corev1.PodSpec) { s.HostUsers = ptr.To(false) },
 		"root of a user namespace": func(s *corev1.PodSpec) {
 			s.HostUsers, s.SecurityContext.RunAsNonRoot, main(s).RunAsUser = ptr.To(false), nil, ptr.To[int64](0)
 		},
@@ -168,26 +176,28 @@ var breaches = map[string]breach{
 	"a hook at its end": {func(s *corev1.PodSpec) {
 		s.InitContainers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: execs().Exec}}
 	}, SidecarCommand, "spec.initContainers[0].lifecycle.preStop.exec"},
-	"a mount over the sidecar":  {func(s *corev1.PodSpec) { s.InitContainers[0].VolumeMounts[1].MountPath = "/tmp/../holdfast-sidecar" }, SidecarMount, "spec.initContainers[0].volumeMounts[1].mountPath"},
-	"a mount over everything":   {func(s *corev1.PodSpec) { s.InitContainers[0].VolumeMounts[1].MountPath = "/" }, SidecarMount, "spec.initContainers[0].volumeMounts[1].mountPath"},
-	"an init container's user":  {func(s *corev1.PodSpec) { s.InitContainers[1].SecurityContext.RunAsUser = ptr.To[int64](64128) }, SidecarsUser, "spec.initContainers[1].securityContext.runAsUser"},
-	"a container's user":        {func(s *corev1.PodSpec) { main(s).RunAsUser = ptr.To[int64](64128) }, SidecarsUser, "spec.containers[0].securityContext.runAsUser"},
-	"a user that wraps":         {func(s *corev1.PodSpec) { main(s).RunAsUser = ptr.To[int64](1<<32 + 64128) }, SidecarsUser, "spec.containers[0].securityContext.runAsUser"},
-	"an ephemeral one's user":   {func(s *corev1.PodSpec) { s.EphemeralContainers[0].SecurityContext.RunAsUser = ptr.To[int64](64128) }, SidecarsUser, "spec.ephemeralContainers[0].securityContext.runAsUser"},
-	"the pod's user, taken":     {func(s *corev1.PodSpec) { s.SecurityContext.RunAsUser, main(s).RunAsUser = ptr.To[int64](64128), nil }, SidecarsUser, "spec.containers[0].securityContext.runAsUser"},
-	"an init container's group": {func(s *corev1.PodSpec) { s.InitContainers[1].SecurityContext.RunAsGroup = ptr.To[int64](64128) }, SidecarsGroup, "spec.initContainers[1].securityContext.runAsGroup"},
-	"a container's group":       {func(s *corev1.PodSpec) { main(s).RunAsGroup = ptr.To[int64](64128) }, SidecarsGroup, "spec.containers[0].securityContext.runAsGroup"},
-	"an ephemeral one's group":  {func(s *corev1.PodSpec) { s.EphemeralContainers[0].SecurityContext.RunAsGroup = ptr.To[int64](64128) }, SidecarsGroup, "spec.ephemeralContainers[0].securityContext.runAsGroup"},
-	"the pod's group, taken":    {func(s *corev1.PodSpec) { s.SecurityContext.RunAsGroup, main(s).RunAsGroup = ptr.To[int64](64128), nil }, SidecarsGroup, "spec.containers[0].securityContext.runAsGroup"},
-	"a supplemental group":      {func(s *corev1.PodSpec) { s.SecurityContext.SupplementalGroups = []int64{1, 64128} }, SidecarsGroup, "spec.securityContext.supplementalGroups[1]"},
-	"the volumes' group":        {func(s *corev1.PodSpec) { s.SecurityContext.FSGroup = ptr.To[int64](64128) }, SidecarsGroup, "spec.securityContext.fsGroup"},
-	"no user, init":             {func(s *corev1.PodSpec) { s.InitContainers[1].SecurityContext.RunAsUser = nil }, UserMissing, "spec.initContainers[1].securityContext.runAsUser"},
-	"no user, sidecar":          {func(s *corev1.PodSpec) { s.InitContainers[0].SecurityContext.RunAsUser = nil }, UserMissing, "spec.initContainers[0].securityContext.runAsUser"},
-	"no user":                   {func(s *corev1.PodSpec) { main(s).RunAsUser = nil }, UserMissing, "spec.containers[0].securityContext.runAsUser"},
-	"no user, ephemeral":        {func(s *corev1.PodSpec) { s.EphemeralContainers[0].SecurityContext.RunAsUser = nil }, UserMissing, "spec.ephemeralContainers[0].securityContext.runAsUser"},
-	"shared processes":          {func(s *corev1.PodSpec) { s.ShareProcessNamespace = ptr.To(true) }, SharedProcesses, "spec.shareProcessNamespace"},
-	"a debugger of the sidecar": {func(s *corev1.PodSpec) { s.EphemeralContainers[0].TargetContainerName = "sidecar" }, SharedProcesses, "spec.ephemeralContainers[0].targetContainerName"},
-	"a claim":                   {func(s *corev1.PodSpec) { s.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}} }, ResourceClaims, "spec.resourceClaims"},
+	"a mount over the sidecar":               {func(s *corev1.PodSpec) { s.InitContainers[0].VolumeMounts[1].MountPath = "/tmp/../holdfast-sidecar" }, SidecarMount, "spec.initContainers[0].volumeMounts[1].mountPath"},
+	"the kubelet's message over the sidecar": {func(s *corev1.PodSpec) { s.InitContainers[0].TerminationMessagePath = "/holdfast-sidecar" }, SidecarMount, "spec.initContainers[0].terminationMessagePath"},
+	"too much of it":                         {func(s *corev1.PodSpec) { s.Containers[0].Ports = make([]corev1.ContainerPort, Largest) }, Oversize, "pod"},
+	"a mount over everything":                {func(s *corev1.PodSpec) { s.InitContainers[0].VolumeMounts[1].MountPath = "/" }, SidecarMount, "spec.initContainers[0].volumeMounts[1].mountPath"},
+	"an init container's user":               {func(s *corev1.PodSpec) { s.InitContainers[1].SecurityContext.RunAsUser = ptr.To[int64](64128) }, SidecarsUser, "spec.initContainers[1].securityContext.runAsUser"},
+	"a container's user":                     {func(s *corev1.PodSpec) { main(s).RunAsUser = ptr.To[int64](64128) }, SidecarsUser, "spec.containers[0].securityContext.runAsUser"},
+	"a user that wraps":                      {func(s *corev1.PodSpec) { main(s).RunAsUser = ptr.To[int64](1<<32 + 64128) }, SidecarsUser, "spec.containers[0].securityContext.runAsUser"},
+	"an ephemeral one's user":                {func(s *corev1.PodSpec) { s.EphemeralContainers[0].SecurityContext.RunAsUser = ptr.To[int64](64128) }, SidecarsUser, "spec.ephemeralContainers[0].securityContext.runAsUser"},
+	"the pod's user, taken":                  {func(s *corev1.PodSpec) { s.SecurityContext.RunAsUser, main(s).RunAsUser = ptr.To[int64](64128), nil }, SidecarsUser, "spec.containers[0].securityContext.runAsUser"},
+	"an init container's group":              {func(s *corev1.PodSpec) { s.InitContainers[1].SecurityContext.RunAsGroup = ptr.To[int64](64128) }, SidecarsGroup, "spec.initContainers[1].securityContext.runAsGroup"},
+	"a container's group":                    {func(s *corev1.PodSpec) { main(s).RunAsGroup = ptr.To[int64](64128) }, SidecarsGroup, "spec.containers[0].securityContext.runAsGroup"},
+	"an ephemeral one's group":               {func(s *corev1.PodSpec) { s.EphemeralContainers[0].SecurityContext.RunAsGroup = ptr.To[int64](64128) }, SidecarsGroup, "spec.ephemeralContainers[0].securityContext.runAsGroup"},
+	"the pod's group, taken":                 {func(s *corev1.PodSpec) { s.SecurityContext.RunAsGroup, main(s).RunAsGroup = ptr.To[int64](64128), nil }, SidecarsGroup, "spec.containers[0].securityContext.runAsGroup"},
+	"a supplemental group":                   {func(s *corev1.PodSpec) { s.SecurityContext.SupplementalGroups = []int64{1, 64128} }, SidecarsGroup, "spec.securityContext.supplementalGroups[1]"},
+	"the volumes' group":                     {func(s *corev1.PodSpec) { s.SecurityContext.FSGroup = ptr.To[int64](64128) }, SidecarsGroup, "spec.securityContext.fsGroup"},
+	"no user, init":                          {func(s *corev1.PodSpec) { s.InitContainers[1].SecurityContext.RunAsUser = nil }, UserMissing, "spec.initContainers[1].securityContext.runAsUser"},
+	"no user, sidecar":                       {func(s *corev1.PodSpec) { s.InitContainers[0].SecurityContext.RunAsUser = nil }, UserMissing, "spec.initContainers[0].securityContext.runAsUser"},
+	"no user":                                {func(s *corev1.PodSpec) { main(s).RunAsUser = nil }, UserMissing, "spec.containers[0].securityContext.runAsUser"},
+	"no user, ephemeral":                     {func(s *corev1.PodSpec) { s.EphemeralContainers[0].SecurityContext.RunAsUser = nil }, UserMissing, "spec.ephemeralContainers[0].securityContext.runAsUser"},
+	"shared processes":                       {func(s *corev1.PodSpec) { s.ShareProcessNamespace = ptr.To(true) }, SharedProcesses, "spec.shareProcessNamespace"},
+	"a debugger of the sidecar":              {func(s *corev1.PodSpec) { s.EphemeralContainers[0].TargetContainerName = "sidecar" }, SharedProcesses, "spec.ephemeralContainers[0].targetContainerName"},
+	"a claim":                                {func(s *corev1.PodSpec) { s.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}} }, ResourceClaims, "spec.resourceClaims"},
 	"a container's claim": {func(s *corev1.PodSpec) {
 		s.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
 	}, ResourceClaims, "spec.containers[0].resources.claims"},
@@ -231,6 +241,64 @@ var breaches = map[string]breach{
 
 func hostPath(s *corev1.PodSpec) {
 	s.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+}
+
+// N8: containerd reads a runtime from an annotation, too.
+func TestUntrustedWorkload(t *testing.T) {
+	pod := good()
+	pod.Annotations = map[string]string{untrusted: "true"}
+	if broken := Check(pod, policyOfTests); len(broken) != 1 || broken[0].Rule != RuntimeClass {
+		t.Errorf("broken: %v", broken)
+	}
+	pod.Annotations[untrusted] = "false"
+	if broken := Check(pod, policyOfTests); len(broken) != 0 {
+		t.Errorf("broken: %v", broken)
+	}
+}
+
+// I1: however large a pod is, what is kept of it is small, says the same, and has the annotations that were asked for.
+func TestJudged(t *testing.T) {
+	big := strings.Repeat("x", 1<<20)
+	for name, change := range map[string]func(*corev1.Pod){
+		"as it is": func(*corev1.Pod) {},
+		"orders": func(p *corev1.Pod) {
+			p.Spec.Containers[0].Command, p.Spec.Containers[0].Env = []string{big}, []corev1.EnvVar{{Value: big}}
+		},
+		"sidecar's orders": func(p *corev1.Pod) {
+			p.Spec.InitContainers[0].Args, p.Spec.InitContainers[0].Env = []string{big}, []corev1.EnvVar{{Name: "X", Value: big}}
+			p.Spec.InitContainers[0].StartupProbe.HTTPGet.Path = big
+		},
+		"affinity":    func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"x": big} },
+		"annotations": func(p *corev1.Pod) { p.Annotations = map[string]string{"x": big, "kept": big} },
+		"volumes":     func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{{Name: big}} },
+		"AppArmor": func(p *corev1.Pod) {
+			p.Annotations = map[string]string{}
+			for i := range 1000 {
+				p.Annotations[fmt.Sprint(corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix, big[:200], i)] = "runtime/default"
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := good()
+			pod.Annotations = map[string]string{}
+			change(pod)
+			pod.Namespace, pod.Name, pod.UID = "n", "p", "u"
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, "asked", "value")
+			judged := Judged(pod, "asked", "kept")
+			if size := judged.Size(); size > Largest+longest {
+				t.Errorf("%d bytes are left", size)
+			}
+			if judged.Name != "p" || judged.Namespace != "n" || judged.UID != "u" || judged.Annotations["asked"] != "value" || judged.Annotations["x"] != "" {
+				t.Errorf("of its metadata is left: %v", judged.ObjectMeta)
+			}
+			if d := cmp.Diff(judged, Judged(judged, "asked", "kept")); d != "" {
+				t.Errorf("it isn't the same a second time:\n%s", d)
+			}
+			if d := cmp.Diff(Check(pod, policyOfTests), Check(judged, policyOfTests)); d != "" {
+				t.Errorf("it is judged otherwise:\n%s", d)
+			}
+		})
+	}
 }
 
 // N8: each rule is broken by a pod that breaks nothing else, so that no rule stands only because another refuses the same pod.

@@ -7,6 +7,7 @@ type Rule string
 
 // The rules.
 const (
+	Oversize           Rule = "Oversize"           // more than Largest
 	RestrictedStandard Rule = "RestrictedStandard" // the Restricted Pod Security Standard, of Standard
 	OperatingSystem    Rule = "OperatingSystem"    // no Windows, for which that standard asks less
 	RuntimeClass       Rule = "RuntimeClass"

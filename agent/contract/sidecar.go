@@ -43,10 +43,17 @@ func (r *refusals) sidecar(spec *corev1.PodSpec, p Policy) {
 	r.sidecarRuns(c, at)
 	r.sidecarEnvironment(c, at)
 	for i, mount := range c.VolumeMounts {
-		if !slices.ContainsFunc(sidecarMounts, func(folder string) bool { return within(mount.MountPath, folder) }) {
-			r.add(SidecarMount, fmt.Sprintf("%s.volumeMounts[%d].mountPath", at, i), "mount below "+strings.Join(sidecarMounts, ", "),
-				"%.200q could stand in the place of the sidecar's own files", mount.MountPath)
-		}
+		r.sidecarMount(fmt.Sprintf("%s.volumeMounts[%d].mountPath", at, i), mount.MountPath)
+	}
+	// The kubelet mounts a file there that everybody may write to; its default is not below the folders.
+	if name := c.TerminationMessagePath; name != "" && name != corev1.TerminationMessagePathDefault {
+		r.sidecarMount(at+".terminationMessagePath", name)
+	}
+}
+
+func (r *refusals) sidecarMount(field, name string) {
+	if !slices.ContainsFunc(sidecarMounts, func(folder string) bool { return within(name, folder) }) {
+		r.add(SidecarMount, field, "mount below "+strings.Join(sidecarMounts, ", "), "%.200q could stand in the place of the sidecar's own files", name)
 	}
 }
 
