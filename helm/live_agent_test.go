@@ -115,6 +115,45 @@ func (l *live) agentPolicy(t *testing.T) {
 	if err := patch(l.admin, "here", `{"status":{"phase":"Running"}}`); err != nil {
 		t.Errorf("the policy must hold nobody but the agent: %v", err)
 	}
+	l.agentResults(t)
+}
+
+// agentResults: what the agent has said of a pod, nobody else may say, at its creation or later, nor take back.
+func (l *live) agentResults(t *testing.T) {
+	create := func(annotations map[string]string) error {
+		_, err := l.admin.CoreV1().Pods("agents").Create(t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "new", Annotations: annotations}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	patch := func(pairs string, subresources ...string) error {
+		_, err := l.admin.CoreV1().Pods("agents").Patch(t.Context(), "here", types.MergePatchType, []byte(`{"metadata":{"annotations":{`+pairs+`}}}`),
+			metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, subresources...)
+		return err
+	}
+	for what, err := range map[string]error{
+		"created as cut off":  create(map[string]string{"holdfast.dev/cut-off": "Requested: x"}),
+		"created as proved":   create(map[string]string{"holdfast.dev/proof": "chain=runtime"}),
+		"created as evicted":  create(map[string]string{"holdfast.dev/evict": "existing"}),
+		"said otherwise":      patch(`"holdfast.dev/proof":"chain=x"`),
+		"said in the status":  patch(`"holdfast.dev/proof":"chain=x"`, "status"),
+		"taken back":          patch(`"holdfast.dev/cut-off":null`),
+		"taken back with all": patch(`"holdfast.dev/cut-off":null,"holdfast.dev/evict":null,"holdfast.dev/proof":null,"keep":null`),
+	} {
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "denied request: holdfast: only the agent writes") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for what, err := range map[string]error{
+		"created":             create(nil),
+		"created as governed": create(map[string]string{"holdfast.dev/governed": "true"}),
+		"asked for":           patch(`"holdfast.dev/cut":"now"`),
+		"another":             patch(`"keep":"that"`),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 }
 
 func (l *live) agentRights(t *testing.T) {
