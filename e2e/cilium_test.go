@@ -252,7 +252,7 @@ var _ = describe("Cilium that reads our ConfigMap", Ordered, ContinueOnFailure, 
 	}, SpecTimeout(6*time.Minute))
 })
 
-// socketLB is where every agent says that it rewrites service addresses.
+// socketLB is where every agent says that it rewrites service addresses, or Disabled: a coverage is told of what is disabled, too.
 func socketLB(ctx context.Context, l *lab.Lab) (string, error) {
 	pods, err := agents(ctx, l)
 	if err != nil {
@@ -264,9 +264,16 @@ func socketLB(ctx context.Context, l *lab.Lab) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		_, value, _ := strings.Cut(out, "Socket LB Coverage:")
-		value, _, _ = strings.Cut(value, "\n")
-		if value = strings.TrimSpace(value); i > 0 && value != said {
+		field := func(name string) string {
+			_, value, _ := strings.Cut(out, name+":")
+			value, _, _ = strings.Cut(value, "\n")
+			return strings.TrimSpace(value)
+		}
+		value := field("Socket LB")
+		if value == "Enabled" {
+			value = field("Socket LB Coverage")
+		}
+		if i > 0 && value != said {
 			return "", fmt.Errorf("agents differ: %q and %q", said, value)
 		}
 		said = value
