@@ -48,7 +48,7 @@ type agent struct {
 	mu       sync.Mutex
 	pods     map[string]*held // by sandbox
 	restored bool
-	swept    bool
+	swept    time.Time // when what runs was last compared, by a plugin.json that could be gone by at least once
 	renewed  bool // every lease that was found at the start was renewed twice, once
 	waiting  []*held
 
@@ -185,7 +185,9 @@ func (a *agent) sweepAll(ctx context.Context) {
 	case read:
 		a.metrics.sweeps.WithLabelValues("done").Inc()
 		a.mu.Lock()
-		a.swept = a.swept || unknown == nil
+		if unknown == nil || !a.swept.IsZero() {
+			a.swept = time.Now()
+		}
 		a.mu.Unlock()
 	}
 	a.tidy()

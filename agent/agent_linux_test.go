@@ -296,6 +296,26 @@ var _ = Describe("what got past the chain", func() {
 		Eventually(s.cut).Should(HavePrefix("PastChain"))
 	})
 
+	It("N18 is found beside pods with as many annotations as the API server takes", func(ctx SpecContext) {
+		for i := range 20 {
+			m.runtime.add(&box{id: fmt.Sprintf("fat-%s-%d", m.name, i), namespace: "elsewhere", name: "fat", uid: "fat", netns: "/nowhere", created: time.Now(),
+				annotations: map[string]string{"a": strings.Repeat("x", 256_000)}})
+		}
+		m.start()
+		m.started()
+		s := m.unlocked(m.create(ctx, m.goodPod("past")))
+		Eventually(s.cut).Should(HavePrefix("PastChain"))
+	})
+
+	It("N18 N19 is not Ready while what runs can't be compared", func(ctx SpecContext) {
+		m.start()
+		m.started()
+		m.runtime.failing.Store(true)
+		Eventually(m.ready).WithTimeout(time.Minute).Should(HaveOccurred())
+		m.runtime.failing.Store(false)
+		m.started()
+	})
+
 	It("N18 is found when the agent starts", func(ctx SpecContext) {
 		pod := m.create(ctx, m.goodPod("before"))
 		s := m.unlocked(pod)

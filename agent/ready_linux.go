@@ -23,8 +23,10 @@ func (a *agent) ready() error {
 	switch {
 	case !a.restored:
 		return errors.New("the pods of this node were not taken up yet")
-	case !a.swept:
+	case a.swept.IsZero():
 		return errors.New("what runs was not compared with what is locked yet")
+	case time.Since(a.swept) > late:
+		return fmt.Errorf("what runs was last compared with what is locked %v ago", time.Since(a.swept).Truncate(time.Second))
 	}
 	if !a.renewed {
 		for _, p := range a.waiting {

@@ -26,10 +26,14 @@ type Runtime struct {
 	version *runtimeapi.VersionResponse // of this connection
 }
 
+// largest is how many bytes an answer may have. The kubelet takes 16 MiB (kubernetes, cri-client/pkg/utils.go:
+// maxMsgSize), of which pods' annotations can fill as much as their authors like: what the kubelet lives with, so does this.
+const largest = 32 << 20
+
 // Dial prepares a connection to a socket. Path is where this process reaches it, socket how the node calls it.
 func Dial(path, socket string) (*Runtime, error) {
 	conn, err := grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithIdleTimeout(0), grpc.WithAuthority("localhost")) // containerd and CRI-O take no path for an authority
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(largest)), grpc.WithIdleTimeout(0), grpc.WithAuthority("localhost")) // containerd and CRI-O take no path for an authority
 	if err != nil {
 		return nil, fmt.Errorf("dial the runtime at %s: %w", socket, err)
 	}
