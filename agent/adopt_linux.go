@@ -90,6 +90,9 @@ func (a *agent) notCut(uid string) error {
 // lend is what the kernel says of the pod. Nothing is lent before its rules were compared with what the plugin recorded.
 func (a *agent) lend(r adopt.Request) error {
 	defer a.turn(r.ContainerID)()
+	if err := a.notCut(r.UID); err != nil { // while the cluster was asked
+		return err
+	}
 	boot, err := adopt.Boot()
 	if err != nil {
 		return err
