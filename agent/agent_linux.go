@@ -166,7 +166,7 @@ func (a *agent) judgeAll(context.Context) {
 	}
 	allowed, err := a.policies.with(governing.Policy)
 	a.teller.failing("allowed policies are not remembered", err)
-	a.judge(allowed, true)
+	a.judge(allowed, a.policies.whole())
 }
 
 // sweepAll compares what runs with what is locked, by plugin.json. Where that can't be gone by, the namespaces that were governed when it

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -57,21 +56,12 @@ func openCuts(folder string) (*cuts, error) {
 			continue
 		}
 		kept := cutFile{}
-		if data, err := readSmall(filepath.Join(folder, entry.Name())); err != nil || json.Unmarshal(data, &kept) != nil || kept.UID != uid {
+		if data, err := readWhole(filepath.Join(folder, entry.Name())); err != nil || json.Unmarshal(data, &kept) != nil || kept.UID != uid {
 			kept = cutFile{UID: uid, Code: CutBefore, Reason: "the file that says why can't be read"}
 		}
 		c.known[uid] = kept
 	}
 	return c, nil
-}
-
-func readSmall(path string) (data []byte, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	return io.ReadAll(io.LimitReader(file, 1<<16))
 }
 
 // has returns what is remembered of a UID.
@@ -144,26 +134,6 @@ func (c *cuts) write(kept cutFile) (err error) {
 		return err
 	}
 	return writeSynced(c.folder, kept.UID+".json", data)
-}
-
-// writeSynced replaces a file in one step that outlives a loss of power.
-func writeSynced(folder, name string, data []byte) error {
-	file, err := os.CreateTemp(folder, ".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
-		err = os.Rename(file.Name(), filepath.Join(folder, name))
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
-	}
-	dir, err := os.Open(folder)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // prune forgets the pods that were not there for long: there reports those that are.

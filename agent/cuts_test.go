@@ -3,6 +3,7 @@ package agent
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -71,6 +72,17 @@ func TestAnUnreadableMemoryOfACutStillCounts(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(folder, ".new-1")); !os.IsNotExist(err) {
 		t.Error("what an earlier process left half written is still there")
+	}
+}
+
+func TestALongReasonIsReadWhole(t *testing.T) {
+	folder := t.TempDir()
+	ordered := cutFile{UID: "u", Code: Requested, Reason: strings.Repeat("because ", 1<<15), Pending: true}
+	if err := mustOpen(t, folder).add(ordered); err != nil {
+		t.Fatal(err)
+	}
+	if kept, found := mustOpen(t, folder).has("u"); !found || kept != ordered {
+		t.Errorf("got %.80q, %v", kept.Reason, found)
 	}
 }
 

@@ -111,6 +111,28 @@ var _ = Describe("an agent that starts", func() {
 		Expect(kept.cut()).To(BeEmpty())
 	})
 
+	It("N19 I1 cuts off no pod because what was allowed when it was adopted can't be read", func(ctx SpecContext) {
+		_, s, _ := m.adopted(ctx, "older")
+		debugged, broken, _ := m.adopted(ctx, "debugged")
+		m.stop()
+		Expect(os.WriteFile(filepath.Join(m.folder, "run/policies.json"), []byte(`{"Images":["sha`), 0o600)).To(Succeed())
+		m.configureImages(ctx, strings.Replace(image, "0123", "3210", 1), m.governed)
+		told := gbytes.NewBuffer()
+		GinkgoWriter.TeeTo(told)
+		DeferCleanup(GinkgoWriter.ClearTeeWriters)
+		stop := m.start()
+		m.started()
+		Expect(told).To(gbytes.Say("what pods were allowed is forgotten"))
+		m.debug(ctx, debugged)
+		Eventually(broken.cut).Should(HavePrefix("ContractBroken: "))
+		Expect(s.cut()).To(BeEmpty())
+		By("the next agent, which can read what this one wrote")
+		stop()
+		m.start()
+		m.started()
+		Consistently(s.cut).WithTimeout(time.Second).Should(BeEmpty())
+	})
+
 	It("N14 knows what the one before cut off while it waited for that one's end", func(ctx SpecContext) {
 		pod, s, _ := m.adopted(ctx, "twice")
 		told := gbytes.NewBuffer()

@@ -77,7 +77,10 @@ func newAgent(c *feed.Clients, o *Options, event func(about *corev1.Pod, kind, r
 
 // remember reads what this node remembers. While another agent lives, that may still change.
 func (a *agent) remember() (err error) {
-	a.since, a.policies = openSince(a.options.Memory), openPolicies(filepath.Dir(a.options.Socket))
+	a.since, err = openSince(a.options.Memory)
+	a.teller.failing("since when namespaces are governed is forgotten: pods that got past the chain may be taken for older ones", err)
+	a.policies, err = openPolicies(filepath.Dir(a.options.Socket))
+	a.teller.failing("what pods were allowed is forgotten: until the next boot those that run are judged by what no policy allows", err)
 	a.cuts, err = openCuts(filepath.Join(a.options.Memory, "cut"))
 	return err
 }

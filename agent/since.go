@@ -2,7 +2,9 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -21,12 +23,23 @@ type since struct {
 	at   map[string]time.Time
 }
 
-func openSince(folder string) *since {
+// openSince reads what is remembered. What can't be read is an error, and forgotten, so that pods are rather spared than cut off (ADR 8).
+func openSince(folder string) (*since, error) {
 	s := &since{path: filepath.Join(folder, sinceFile), at: map[string]time.Time{}}
-	if data, err := readSmall(s.path); err == nil && json.Unmarshal(data, &s.at) != nil {
+	data, err := readWhole(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &s.at)
+	}
+	if err != nil || s.at == nil {
 		s.at = map[string]time.Time{}
 	}
-	return s
+	if err != nil {
+		err = fmt.Errorf("read since when namespaces are governed: %w", err)
+	}
+	return s, err
 }
 
 // observe learns the namespaces that are governed now; changed is when the API server saw plugin.json change last, zero if unknown.
