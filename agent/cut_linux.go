@@ -68,13 +68,14 @@ func (a *agent) ordered(w who, o order) {
 // wasCut tells everybody of a pod that was cut off, and remembers that it is done.
 func (a *agent) wasCut(w who, o order) {
 	a.metrics.cuts.WithLabelValues(string(o.code)).Inc()
-	slog.Warn("pod cut off", "namespace", w.namespace, "pod", w.name, "reason", o.code, "message", o.says)
-	a.remembered(a.cuts.done(fileOf(w, o)))
+	kept := fileOf(w, o)
+	slog.Warn("pod cut off", "namespace", w.namespace, "pod", w.name, "reason", o.code, "message", kept.Reason)
+	a.remembered(a.cuts.done(kept))
 	a.tellCut(a.world.shown(w.namespace, w.name, w.uid), o)
 }
 
 func fileOf(w who, o order) cutFile {
-	return cutFile{UID: w.uid, Namespace: w.namespace, Name: w.name, Code: o.code, Reason: o.says, At: time.Now().UTC().Truncate(time.Second)}
+	return cutFile{UID: w.uid, Namespace: w.namespace, Name: w.name, Code: o.code, Reason: clip(o.says, maxText), At: time.Now().UTC().Truncate(time.Second)}
 }
 
 func (a *agent) tellCut(pod *corev1.Pod, o order) {
