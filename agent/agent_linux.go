@@ -39,7 +39,7 @@ type agent struct {
 	ctx   context.Context // that pods are kept in
 	group sync.WaitGroup
 
-	toJudge, toSweep bell
+	toJudge, toSweep, toSave bell
 
 	lanes [lanes]*lane
 	turns [64]sync.Mutex // of sandboxes: each is taken up, or looked into, by one at a time
@@ -54,7 +54,7 @@ type agent struct {
 
 	findings map[string]*finding // by sandbox; the sweep's alone
 	acted    map[string]bool     // existing pods that something was done about; the sweep's alone
-	pruned   time.Time           // the sweep's alone
+	pruned   time.Time           // that of what saves alone
 }
 
 // turn takes a sandbox. The result gives it back.
@@ -109,6 +109,7 @@ func (a *agent) run(ctx context.Context) (err error) {
 	if err := a.remember(); err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
+	saved := a.saving()
 	keeping, stop := context.WithCancel(ctx)
 	a.ctx = keeping
 	for _, l := range a.lanes {
@@ -129,6 +130,7 @@ func (a *agent) run(ctx context.Context) (err error) {
 	working.Wait()
 	feeding()
 	a.group.Wait()
+	saved()
 	a.sight.close()
 	if ctx.Err() != nil {
 		return nil
@@ -188,7 +190,7 @@ func (a *agent) sweepAll(ctx context.Context) {
 		a.swept = a.swept || unknown == nil
 		a.mu.Unlock()
 	}
-	a.tidy()
+	a.toSave.ring() // what could not be written is tried again
 }
 
 // forget lets go of pods whose sandbox has ended: the plugin removed their file at DEL, and the runtime no longer shows them. One whose

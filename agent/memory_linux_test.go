@@ -224,7 +224,7 @@ var _ = Describe("a pod that was ordered to be cut off", func() {
 		allow()
 		Eventually(m.annotation(ctx, pod, watcher.CutOffAnnotation)).Should(Equal("Requested: it talks"))
 		Eventually(m.events(ctx, pod)).Should(ContainElement("Cut"))
-		Expect(os.ReadFile(file)).NotTo(ContainSubstring("pending"))
+		Eventually(func() ([]byte, error) { return os.ReadFile(file) }).ShouldNot(ContainSubstring("pending"))
 		Expect(string(told.Contents())).To(ContainSubstring(`"reason":"Requested"`))
 		Expect(string(told.Contents())).NotTo(ContainSubstring(`"reason":"Expired"`))
 	})

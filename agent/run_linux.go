@@ -66,7 +66,7 @@ func Run(ctx context.Context, config *rest.Config, o Options, log logr.Logger) e
 func newAgent(c *feed.Clients, o *Options, event func(about *corev1.Pod, kind, reason, action, note string)) *agent {
 	a := &agent{
 		options: o, release: stampRelease(o.Version), world: newWorld(c, o), sight: &sight{options: o},
-		states: adopt.Store{Folder: o.States}, marks: newMarks(c.Kube), teller: newTeller(event), started: time.Now(), toJudge: newBell(), toSweep: newBell(), seed: maphash.MakeSeed(),
+		states: adopt.Store{Folder: o.States}, marks: newMarks(c.Kube), teller: newTeller(event), started: time.Now(), toJudge: newBell(), toSweep: newBell(), toSave: newBell(), seed: maphash.MakeSeed(),
 		pods: map[string]*held{}, findings: map[string]*finding{}, acted: map[string]bool{},
 	}
 	for i := range a.lanes {

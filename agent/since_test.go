@@ -22,7 +22,8 @@ func TestSinceWhenANamespaceIsGoverned(t *testing.T) {
 	s := mustSince(t, folder)
 	step := func(now, changed time.Time, namespaces ...string) {
 		t.Helper()
-		if err := s.observe(now, changed, namespaces); err != nil {
+		s.observe(now, changed, namespaces)
+		if err := s.save(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,18 +73,40 @@ func TestManyNamespacesAreRemembered(t *testing.T) {
 		namespaces = append(namespaces, fmt.Sprintf("tenant-%04d-%s", i, strings.Repeat("x", 50)))
 	}
 	now := time.Now()
-	if err := mustSince(t, folder).observe(now, now.Add(-time.Hour), namespaces); err != nil {
+	s := mustSince(t, folder)
+	s.observe(now, now.Add(-time.Hour), namespaces)
+	if err := s.save(); err != nil {
 		t.Fatal(err)
 	}
-	s := mustSince(t, folder)
+	s = mustSince(t, folder)
 	if got := len(s.namespaces()); got != len(namespaces) {
 		t.Errorf("%d are remembered", got)
 	}
-	if err := s.observe(now, now, namespaces); err != nil {
-		t.Fatal(err)
-	}
+	s.observe(now, now, namespaces)
 	if s.existed(namespaces[0], now.Add(-time.Minute)) {
 		t.Error("a pod that got past the chain looks older than the governing")
+	}
+}
+
+func TestSinceWhenThatCannotBeWrittenIsTriedAgain(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "memory")
+	s := mustSince(t, folder)
+	if err := os.WriteFile(folder, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.observe(time.Now(), time.Time{}, []string{"a"})
+	if err := s.save(); err == nil {
+		t.Error("written into a file as a folder")
+	}
+	if err := os.Remove(folder); err != nil {
+		t.Fatal(err)
+	}
+	s.observe(time.Now(), time.Time{}, []string{"a"})
+	if err := s.save(); err != nil {
+		t.Error(err)
+	}
+	if got := mustSince(t, folder).namespaces(); len(got) != 1 {
+		t.Errorf("got %v", got)
 	}
 }
 

@@ -34,8 +34,8 @@ func (a *agent) sweep(ctx context.Context, g inForce, read bool) error {
 	if g.leaving {
 		g.Namespaces = nil // nothing is governed from then on: the next release on this node remembers none of it
 	}
-	err := a.since.observe(time.Now(), g.changed, g.Namespaces)
-	a.teller.failing("since when namespaces are governed is not remembered", err)
+	a.since.observe(time.Now(), g.changed, g.Namespaces)
+	a.toSave.ring()
 	boxes, err := a.sight.sandboxes(ctx)
 	if err != nil {
 		return err
