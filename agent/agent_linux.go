@@ -51,9 +51,9 @@ type agent struct {
 	swept    bool
 	renewed  bool // every lease that was found at the start was renewed twice, once
 	waiting  []*held
+	acted    map[string]bool // existing pods that something was done about, by sandbox
 
 	findings map[string]*finding // by sandbox; the sweep's alone
-	acted    map[string]bool     // existing pods that something was done about; the sweep's alone
 	pruned   time.Time           // that of what saves alone
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -135,6 +136,26 @@ func TestADiskThatHangsIsWaitedForOnce(t *testing.T) {
 	go func() { _ = c.save() }()
 	if !c.wait(tried, time.Hour) {
 		t.Error("it answers again, and is not waited for")
+	}
+}
+
+// N18: of many that are written at once, one that can't be holds up no other.
+func TestManyAreWrittenAtOnce(t *testing.T) {
+	folder := t.TempDir()
+	c := mustOpen(t, folder)
+	const many = 10 * writesAtOnce
+	for i := range many {
+		c.add(cutFile{UID: fmt.Sprintf("u-%d", i)})
+	}
+	c.add(cutFile{UID: "no/name"})
+	if err := c.save(); err == nil {
+		t.Error("no error")
+	}
+	if len(c.unsaved) != 1 || !c.unsaved["no/name"] {
+		t.Errorf("%d are unsaved", len(c.unsaved))
+	}
+	if again := mustOpen(t, folder); len(again.known) != many {
+		t.Errorf("%d are remembered", len(again.known))
 	}
 }
 

@@ -27,6 +27,14 @@ func readWhole(path string) (data []byte, err error) {
 
 // writeSynced replaces a file in one step that outlives a loss of power.
 func writeSynced(folder, name string, data []byte) error {
+	if err := replaceFile(folder, name, data); err != nil {
+		return err
+	}
+	return syncFolder(folder)
+}
+
+// replaceFile replaces a file in one step, which outlives a loss of power once the folder is synced.
+func replaceFile(folder, name string, data []byte) error {
 	file, err := os.CreateTemp(folder, ".new-*")
 	if err != nil {
 		return err
@@ -38,6 +46,10 @@ func writeSynced(folder, name string, data []byte) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(file.Name()))
 	}
+	return nil
+}
+
+func syncFolder(folder string) error {
 	dir, err := os.Open(folder)
 	if err != nil {
 		return err
