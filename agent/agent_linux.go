@@ -39,7 +39,7 @@ type agent struct {
 	ctx   context.Context // that pods are kept in
 	group sync.WaitGroup
 
-	toJudge, toSweep bell
+	toJudge, toSweep, toSave bell
 
 	lanes [lanes]*lane
 	turns [64]sync.Mutex // of sandboxes: each is taken up, or looked into, by one at a time
@@ -51,10 +51,10 @@ type agent struct {
 	swept    time.Time // when what runs was last compared, by a plugin.json that could be gone by at least once
 	renewed  bool // every lease that was found at the start was renewed twice, once
 	waiting  []*held
+	acted    map[string]bool // existing pods that something was done about, by sandbox
 
 	findings map[string]*finding // by sandbox; the sweep's alone
-	acted    map[string]bool     // existing pods that something was done about; the sweep's alone
-	pruned   time.Time           // the sweep's alone
+	pruned   time.Time           // that of what saves alone
 }
 
 // turn takes a sandbox. The result gives it back.
@@ -109,6 +109,7 @@ func (a *agent) run(ctx context.Context) (err error) {
 	if err := a.remember(); err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
+	saved := a.saving()
 	keeping, stop := context.WithCancel(ctx)
 	a.ctx = keeping
 	for _, l := range a.lanes {
@@ -129,6 +130,7 @@ func (a *agent) run(ctx context.Context) (err error) {
 	working.Wait()
 	feeding()
 	a.group.Wait()
+	saved()
 	a.sight.close()
 	if ctx.Err() != nil {
 		return nil
@@ -166,7 +168,7 @@ func (a *agent) judgeAll(context.Context) {
 	}
 	allowed, err := a.policies.with(governing.Policy)
 	a.teller.failing("allowed policies are not remembered", err)
-	a.judge(allowed, true)
+	a.judge(allowed, a.policies.whole())
 }
 
 // sweepAll compares what runs with what is locked, by plugin.json. Where that can't be gone by, the namespaces that were governed when it
@@ -190,7 +192,7 @@ func (a *agent) sweepAll(ctx context.Context) {
 		}
 		a.mu.Unlock()
 	}
-	a.tidy()
+	a.toSave.ring() // what could not be written is tried again
 }
 
 // forget lets go of pods whose sandbox has ended: the plugin removed their file at DEL, and the runtime no longer shows them. One whose

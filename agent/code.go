@@ -34,7 +34,11 @@ type order struct {
 	says string
 }
 
-func (o order) String() string { return string(o.code) + ": " + o.says }
+// maxText leaves room in an Event's note, and in the 4,096 characters that the chart's policy allows an annotation.
+const maxText = 900
+
+// String is for people. What it says may be anybody's, and is cut short: an annotation that is too long is never written.
+func (o order) String() string { return clip(string(o.code)+": "+o.says, maxText) }
 
 // orderFor is what an error of the kernel's or of a state file means for a pod that has a lock; false where it may pass.
 func orderFor(err error) (order, bool) {

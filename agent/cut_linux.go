@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -10,9 +9,6 @@ import (
 	"github.com/holdfast-cni/holdfast/lock"
 	"github.com/holdfast-cni/holdfast/watcher"
 )
-
-// writeTime is how long a cut waits until it is remembered.
-const writeTime = time.Second
 
 // cutNow cuts a namespace that no pod is kept in. It reports whether that was done; else it is to be tried again.
 func (a *agent) cutNow(netns *lock.Namespace, w who, o order) bool {
@@ -51,30 +47,29 @@ func (a *agent) cut(netns *lock.Namespace, w who, o order) bool {
 }
 
 // ordered remembers that a pod is to be cut off before the kernel is asked: whatever happens in between, its UID is never adopted
-// again, and the reason is known. A disk that hangs holds up no cut.
+// again, and the reason is known, by the next agent too. Where the disk hangs, this process alone knows it (ADR 17): that holds up no cut.
 func (a *agent) ordered(w who, o order) {
-	written := make(chan error, 1)
 	kept := fileOf(w, o)
 	kept.Pending = true
-	a.group.Go(func() { written <- a.cuts.add(kept) })
-	select {
-	case err := <-written:
-		a.remembered(err)
-	case <-time.After(writeTime):
-		a.remembered(fmt.Errorf("the disk has not answered for %v", writeTime))
+	tried := a.cuts.add(kept)
+	a.toSave.ring()
+	if !a.cuts.wait(tried, writeTime) {
+		a.remembered(errDisk)
 	}
 }
 
 // wasCut tells everybody of a pod that was cut off, and remembers that it is done.
 func (a *agent) wasCut(w who, o order) {
 	a.metrics.cuts.WithLabelValues(string(o.code)).Inc()
-	slog.Warn("pod cut off", "namespace", w.namespace, "pod", w.name, "reason", o.code, "message", o.says)
-	a.remembered(a.cuts.done(fileOf(w, o)))
+	kept := fileOf(w, o)
+	slog.Warn("pod cut off", "namespace", w.namespace, "pod", w.name, "reason", o.code, "message", kept.Reason)
+	a.cuts.done(kept)
+	a.toSave.ring()
 	a.tellCut(a.world.shown(w.namespace, w.name, w.uid), o)
 }
 
 func fileOf(w who, o order) cutFile {
-	return cutFile{UID: w.uid, Namespace: w.namespace, Name: w.name, Code: o.code, Reason: o.says, At: time.Now().UTC().Truncate(time.Second)}
+	return cutFile{UID: w.uid, Namespace: w.namespace, Name: w.name, Code: o.code, Reason: clip(o.says, maxText), At: time.Now().UTC().Truncate(time.Second)}
 }
 
 func (a *agent) tellCut(pod *corev1.Pod, o order) {
@@ -83,27 +78,4 @@ func (a *agent) tellCut(pod *corev1.Pod, o order) {
 	}
 	a.teller.warn(pod, "Cut", "The pod was cut off from the network for good. "+o.String()+". Delete it; a new one gets its own lease")
 	a.marks.set(pod, watcher.CutOffAnnotation, o.String())
-}
-
-func (a *agent) remembered(err error) {
-	if err != nil {
-		a.metrics.failures.WithLabelValues("memory").Inc()
-	}
-	a.teller.failing("pods that were cut off are remembered by this process alone", err)
-}
-
-// tidy keeps the memory of pods that were cut off as small as it may be, and whole.
-func (a *agent) tidy() {
-	err := a.cuts.again()
-	if now := time.Now(); err == nil && now.Sub(a.pruned) > pruneEvery {
-		if synced, unread := a.world.pods.State(); synced && unread == nil {
-			there := map[string]bool{}
-			for _, pod := range a.world.all() {
-				there[uidOf(pod)] = true
-			}
-			a.pruned = now
-			err = a.cuts.prune(now, func(uid string) bool { return there[uid] })
-		}
-	}
-	a.remembered(err)
 }

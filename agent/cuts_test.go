@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -12,9 +14,8 @@ func TestCutsAreRememberedOnDisk(t *testing.T) {
 	folder := t.TempDir()
 	c := mustOpen(t, folder)
 	for _, reason := range []string{"first", "second"} {
-		if err := c.add(cutFile{UID: "u-1", Namespace: "n", Name: "p", Code: Expired, Reason: reason}); err != nil {
-			t.Fatal(err)
-		}
+		c.add(cutFile{UID: "u-1", Namespace: "n", Name: "p", Code: Expired, Reason: reason})
+		mustSave(t, c)
 	}
 	if kept, found := mustOpen(t, folder).has("u-1"); !found || kept.Reason != "first" || kept.Code != Expired {
 		t.Errorf("got %+v, %v", kept, found)
@@ -29,21 +30,18 @@ func TestAnOrderIsRememberedUntilItIsDone(t *testing.T) {
 	folder := t.TempDir()
 	c := mustOpen(t, folder)
 	ordered := cutFile{UID: "u", Code: Requested, Reason: "first", Pending: true}
-	if err := c.add(ordered); err != nil {
-		t.Fatal(err)
-	}
+	c.add(ordered)
+	mustSave(t, c)
 	c = mustOpen(t, folder)
 	if kept, found := c.has("u"); !found || kept != ordered {
 		t.Errorf("ordered: got %+v, %v", kept, found)
 	}
 	for _, uid := range []string{"u", "late"} { // one whose order could not be remembered before
-		if err := c.done(cutFile{UID: uid, Code: Expired, Reason: "second"}); err != nil {
-			t.Fatal(err)
-		}
+		c.done(cutFile{UID: uid, Code: Expired, Reason: "second"})
+		mustSave(t, c)
 	}
-	if err := c.add(cutFile{UID: "late", Code: Expired, Reason: "second", Pending: true}); err != nil {
-		t.Fatal(err)
-	}
+	c.add(cutFile{UID: "late", Code: Expired, Reason: "second", Pending: true})
+	mustSave(t, c)
 	c = mustOpen(t, folder)
 	for uid, reason := range map[string]string{"u": "first", "late": "second"} {
 		if kept, found := c.has(uid); !found || kept.Pending || kept.Reason != reason {
@@ -69,8 +67,20 @@ func TestAnUnreadableMemoryOfACutStillCounts(t *testing.T) {
 	if len(c.known) != 3 {
 		t.Errorf("%d are known", len(c.known))
 	}
+	mustSave(t, c)
 	if _, err := os.Stat(filepath.Join(folder, ".new-1")); !os.IsNotExist(err) {
 		t.Error("what an earlier process left half written is still there")
+	}
+}
+
+func TestALongReasonIsReadWhole(t *testing.T) {
+	folder := t.TempDir()
+	ordered := cutFile{UID: "u", Code: Requested, Reason: strings.Repeat("because ", 1<<15), Pending: true}
+	c := mustOpen(t, folder)
+	c.add(ordered)
+	mustSave(t, c)
+	if kept, found := mustOpen(t, folder).has("u"); !found || kept != ordered {
+		t.Errorf("got %.80q, %v", kept.Reason, found)
 	}
 }
 
@@ -80,20 +90,72 @@ func TestACutThatCannotBeWrittenIsRememberedAndTriedAgain(t *testing.T) {
 	if err := os.RemoveAll(folder); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.add(cutFile{UID: "u"}); err == nil {
+	tried := c.add(cutFile{UID: "u"})
+	if err := c.save(); err == nil {
 		t.Error("no error")
 	}
 	if _, found := c.has("u"); !found {
 		t.Error("forgotten")
 	}
+	if !c.wait(tried, 0) || c.add(cutFile{UID: "u"}) == nil {
+		t.Error("it was tried, and isn't on the disk")
+	}
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.again(); err != nil {
-		t.Error(err)
+	mustSave(t, c)
+	if c.add(cutFile{UID: "u"}) != nil {
+		t.Error("it is on the disk")
 	}
 	if _, found := mustOpen(t, folder).has("u"); !found {
 		t.Error("not written")
+	}
+}
+
+// N14: a disk that answers nothing holds up nobody who asks, and one who is to remember something for no longer than they want.
+func TestADiskThatHangsIsWaitedForOnce(t *testing.T) {
+	folder := t.TempDir()
+	c := mustOpen(t, folder) // and nobody saves
+	if c.wait(c.add(cutFile{UID: "first", Pending: true}), 0) {
+		t.Error("it was not tried")
+	}
+	if c.wait(c.add(cutFile{UID: "second", Pending: true}), time.Hour) {
+		t.Error("it was not tried either")
+	}
+	c.done(cutFile{UID: "first"})
+	for uid, pending := range map[string]bool{"first": false, "second": true} {
+		if kept, found := c.has(uid); !found || kept.Pending != pending {
+			t.Errorf("%s: got %+v, %v", uid, kept, found)
+		}
+	}
+	mustSave(t, c)
+	if kept, found := mustOpen(t, folder).has("first"); !found || kept.Pending {
+		t.Errorf("it answers again: got %+v, %v", kept, found)
+	}
+	tried := c.add(cutFile{UID: "third"})
+	go func() { _ = c.save() }()
+	if !c.wait(tried, time.Hour) {
+		t.Error("it answers again, and is not waited for")
+	}
+}
+
+// N18: of many that are written at once, one that can't be holds up no other.
+func TestManyAreWrittenAtOnce(t *testing.T) {
+	folder := t.TempDir()
+	c := mustOpen(t, folder)
+	const many = 10 * writesAtOnce
+	for i := range many {
+		c.add(cutFile{UID: fmt.Sprintf("u-%d", i)})
+	}
+	c.add(cutFile{UID: "no/name"})
+	if err := c.save(); err == nil {
+		t.Error("no error")
+	}
+	if len(c.unsaved) != 1 || !c.unsaved["no/name"] {
+		t.Errorf("%d are unsaved", len(c.unsaved))
+	}
+	if again := mustOpen(t, folder); len(again.known) != many {
+		t.Errorf("%d are remembered", len(again.known))
 	}
 }
 
@@ -101,7 +163,8 @@ func TestAUIDThatIsNoFileNameWritesNothingElsewhere(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "cut")
 	c := mustOpen(t, folder)
 	for _, uid := range []string{"", "../u", "a/b", ".hidden", "a\x00b"} {
-		if err := c.add(cutFile{UID: uid}); err == nil {
+		c.add(cutFile{UID: uid})
+		if err := c.save(); err == nil {
 			t.Errorf("%q was written", uid)
 		}
 	}
@@ -115,9 +178,8 @@ func TestOnlyPodsThatAreLongGoneAreForgotten(t *testing.T) {
 	c := mustOpen(t, folder)
 	now := time.Now()
 	for uid, age := range map[string]time.Duration{"there": 2 * forgetAfter, "gone": 2 * forgetAfter, "fresh": time.Hour} {
-		if err := c.add(cutFile{UID: uid}); err != nil {
-			t.Fatal(err)
-		}
+		c.add(cutFile{UID: uid})
+		mustSave(t, c)
 		if err := os.Chtimes(filepath.Join(folder, uid+".json"), now.Add(-age), now.Add(-age)); err != nil {
 			t.Fatal(err)
 		}
@@ -146,4 +208,11 @@ func mustOpen(t *testing.T, folder string) *cuts {
 		t.Fatal(err)
 	}
 	return c
+}
+
+func mustSave(t *testing.T, c *cuts) {
+	t.Helper()
+	if err := c.save(); err != nil {
+		t.Fatal(err)
+	}
 }

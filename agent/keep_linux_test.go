@@ -246,6 +246,23 @@ func change(t *testing.T, netns *lock.Namespace, does func(*nftables.Conn)) {
 // leased is a namespace with a lock and a lease.
 func leased(t *testing.T) (*lock.Namespace, lock.Rules) {
 	t.Helper()
+	rules, err := lock.Build(lock.Config{Resolvers: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, UID: lock.SidecarUID, GID: lock.SidecarGID, HealthPort: lock.HealthPort})
+	if err != nil {
+		t.Fatal(err)
+	}
+	netns := unlocked(t)
+	if _, err := netns.Apply(rules); err != nil {
+		t.Fatal(err)
+	}
+	if err := netns.FirstLease(lock.Lease); err != nil {
+		t.Fatal(err)
+	}
+	return netns, rules
+}
+
+// unlocked is a namespace in which nothing was done.
+func unlocked(t *testing.T) *lock.Namespace {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: it makes a network namespace")
 	}
@@ -259,20 +276,10 @@ func leased(t *testing.T) (*lock.Namespace, lock.Rules) {
 		made <- fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), unix.Gettid())
 		<-leave
 	}()
-	rules, err := lock.Build(lock.Config{Resolvers: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, UID: lock.SidecarUID, GID: lock.SidecarGID, HealthPort: lock.HealthPort})
-	if err != nil {
-		t.Fatal(err)
-	}
 	netns, err := lock.Open(<-made)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = netns.Close() })
-	if _, err := netns.Apply(rules); err != nil {
-		t.Fatal(err)
-	}
-	if err := netns.FirstLease(lock.Lease); err != nil {
-		t.Fatal(err)
-	}
-	return netns, rules
+	return netns
 }

@@ -2,7 +2,9 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,16 +19,33 @@ type policies struct {
 	path string
 
 	mu      sync.Mutex
-	all     contract.Policy
+	all     allowed
 	unsaved bool
 }
 
-func openPolicies(folder string) *policies {
+// allowed is what the file says.
+type allowed struct {
+	contract.Policy
+	// Incomplete says that what was in force earlier is lost.
+	Incomplete bool `json:",omitempty"`
+}
+
+// openPolicies reads what is remembered. What can't be read is an error. The memory is incomplete then, which this process remembers
+// too: until the node's next boot no running pod is cut off because its policy isn't in it.
+func openPolicies(folder string) (*policies, error) {
 	p := &policies{path: filepath.Join(folder, "policies.json")}
-	if data, err := readSmall(p.path); err != nil || json.Unmarshal(data, &p.all) != nil {
-		p.all = contract.Policy{}
+	data, err := readWhole(p.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, nil
 	}
-	return p
+	if err == nil {
+		err = json.Unmarshal(data, &p.all)
+	}
+	if err != nil {
+		p.all, p.unsaved = allowed{Incomplete: true}, true
+		err = fmt.Errorf("read what pods were allowed: %w", err)
+	}
+	return p, err
 }
 
 // with adds what is in force, and returns all.
@@ -38,7 +57,7 @@ func (p *policies) with(now contract.Policy) (contract.Policy, error) {
 	p.all.SeccompProfiles = union(p.all.SeccompProfiles, now.SeccompProfiles)
 	p.all.RuntimeClasses = union(p.all.RuntimeClasses, now.RuntimeClasses)
 	if p.size() == size && !p.unsaved {
-		return p.all, nil
+		return p.all.Policy, nil
 	}
 	data, err := json.Marshal(p.all)
 	if err == nil {
@@ -51,14 +70,21 @@ func (p *policies) with(now contract.Policy) (contract.Policy, error) {
 	if err != nil {
 		err = fmt.Errorf("remember what pods were allowed: %w", err)
 	}
-	return p.all, err
+	return p.all.Policy, err
 }
 
-// remembered is what was in force, for when what is in force can't be known; false if nothing is remembered.
+// whole reports whether what is remembered is all that was in force.
+func (p *policies) whole() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.all.Incomplete
+}
+
+// remembered is what was in force, for when what is in force can't be known; false if nothing is remembered, or not all.
 func (p *policies) remembered() (contract.Policy, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.all, p.size() > 0
+	return p.all.Policy, p.size() > 0 && !p.all.Incomplete
 }
 
 func (p *policies) size() int {

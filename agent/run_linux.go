@@ -66,7 +66,7 @@ func Run(ctx context.Context, config *rest.Config, o Options, log logr.Logger) e
 func newAgent(c *feed.Clients, o *Options, event func(about *corev1.Pod, kind, reason, action, note string)) *agent {
 	a := &agent{
 		options: o, release: stampRelease(o.Version), world: newWorld(c, o), sight: &sight{options: o},
-		states: adopt.Store{Folder: o.States}, marks: newMarks(c.Kube), teller: newTeller(event), started: time.Now(), toJudge: newBell(), toSweep: newBell(), seed: maphash.MakeSeed(),
+		states: adopt.Store{Folder: o.States}, marks: newMarks(c.Kube), teller: newTeller(event), started: time.Now(), toJudge: newBell(), toSweep: newBell(), toSave: newBell(), seed: maphash.MakeSeed(),
 		pods: map[string]*held{}, findings: map[string]*finding{}, acted: map[string]bool{},
 	}
 	for i := range a.lanes {
@@ -77,7 +77,10 @@ func newAgent(c *feed.Clients, o *Options, event func(about *corev1.Pod, kind, r
 
 // remember reads what this node remembers. While another agent lives, that may still change.
 func (a *agent) remember() (err error) {
-	a.since, a.policies = openSince(a.options.Memory), openPolicies(filepath.Dir(a.options.Socket))
+	a.since, err = openSince(a.options.Memory)
+	a.teller.failing("since when namespaces are governed is forgotten: pods that got past the chain may be taken for older ones", err)
+	a.policies, err = openPolicies(filepath.Dir(a.options.Socket))
+	a.teller.failing("what pods were allowed is forgotten: until the next boot those that run are judged by what no policy allows", err)
 	a.cuts, err = openCuts(filepath.Join(a.options.Memory, "cut"))
 	return err
 }

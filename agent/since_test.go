@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,10 +19,11 @@ func TestSinceWhenANamespaceIsGoverned(t *testing.T) {
 	folder := t.TempDir()
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	at := func(hours int) time.Time { return now.Add(time.Duration(hours) * time.Hour) }
-	s := openSince(folder)
+	s := mustSince(t, folder)
 	step := func(now, changed time.Time, namespaces ...string) {
 		t.Helper()
-		if err := s.observe(now, changed, namespaces); err != nil {
+		s.observe(now, changed, namespaces)
+		if err := s.save(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -37,7 +40,7 @@ func TestSinceWhenANamespaceIsGoverned(t *testing.T) {
 	step(at(1), at(1), "a", "b") // plugin.json changed: that makes no pod of a look older
 	existed("a", at(-1), false)
 	existed("b", at(0), true)
-	s = openSince(folder) // the next life
+	s = mustSince(t, folder) // the next life
 	step(at(5), at(4), "a", "b", "c")
 	existed("a", at(-1), false)
 	existed("b", at(2), false)
@@ -50,14 +53,70 @@ func TestSinceWhenANamespaceIsGoverned(t *testing.T) {
 	existed("e", at(6), true)
 }
 
-func TestABrokenMemoryOfSinceWhenIsNone(t *testing.T) {
+func TestABrokenMemoryOfSinceWhenIsNoneAndAnError(t *testing.T) {
+	for name, text := range map[string]string{"cut short": `{"a":"2026-01-01T12:00:00Z"`, "no time": `{"b":"2026-01-01T12:00:00Z","a":"yesterday"}`, "a list": "[]", "empty": "", "too long": `{"` + strings.Repeat("a", maxMemory)} {
+		folder := t.TempDir()
+		if err := os.WriteFile(filepath.Join(folder, sinceFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := openSince(folder); len(s.at) != 0 || err == nil {
+			t.Errorf("%s: got %v, %v", name, s.at, err)
+		}
+	}
+}
+
+// N18: as many namespaces as a cluster has are remembered by the next agent.
+func TestManyNamespacesAreRemembered(t *testing.T) {
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, sinceFile), []byte(`{"a":"yesterday"`), 0o600); err != nil {
+	var namespaces []string
+	for i := range 1000 {
+		namespaces = append(namespaces, fmt.Sprintf("tenant-%04d-%s", i, strings.Repeat("x", 50)))
+	}
+	now := time.Now()
+	s := mustSince(t, folder)
+	s.observe(now, now.Add(-time.Hour), namespaces)
+	if err := s.save(); err != nil {
 		t.Fatal(err)
 	}
-	if s := openSince(folder); len(s.at) != 0 {
-		t.Errorf("got %v", s.at)
+	s = mustSince(t, folder)
+	if got := len(s.namespaces()); got != len(namespaces) {
+		t.Errorf("%d are remembered", got)
 	}
+	s.observe(now, now, namespaces)
+	if s.existed(namespaces[0], now.Add(-time.Minute)) {
+		t.Error("a pod that got past the chain looks older than the governing")
+	}
+}
+
+func TestSinceWhenThatCannotBeWrittenIsTriedAgain(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "memory")
+	s := mustSince(t, folder)
+	if err := os.WriteFile(folder, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.observe(time.Now(), time.Time{}, []string{"a"})
+	if err := s.save(); err == nil {
+		t.Error("written into a file as a folder")
+	}
+	if err := os.Remove(folder); err != nil {
+		t.Fatal(err)
+	}
+	s.observe(time.Now(), time.Time{}, []string{"a"})
+	if err := s.save(); err != nil {
+		t.Error(err)
+	}
+	if got := mustSince(t, folder).namespaces(); len(got) != 1 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func mustSince(t *testing.T, folder string) *since {
+	t.Helper()
+	s, err := openSince(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func TestWhenPluginJSONWasChanged(t *testing.T) {
@@ -86,13 +145,13 @@ func TestWhenPluginJSONWasChanged(t *testing.T) {
 // N19: what was allowed once on this node since its boot breaks no running pod.
 func TestPoliciesOnlyGrow(t *testing.T) {
 	folder := t.TempDir()
-	p := openPolicies(folder)
+	p := mustPolicies(t, folder)
 	for _, image := range []string{"sha256:a", "sha256:b", "sha256:a"} {
 		if _, err := p.with(contract.Policy{Images: []string{image}, RuntimeClasses: []string{"r"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	all, err := openPolicies(folder).with(contract.Policy{SeccompProfiles: []string{"s"}})
+	all, err := mustPolicies(t, folder).with(contract.Policy{SeccompProfiles: []string{"s"}})
 	if err != nil || len(all.Images) != 2 || len(all.RuntimeClasses) != 1 || len(all.SeccompProfiles) != 1 {
 		t.Errorf("got %+v, %v", all, err)
 	}
@@ -101,10 +160,10 @@ func TestPoliciesOnlyGrow(t *testing.T) {
 // I1: what can't be written is tried again, and what is remembered is known without plugin.json.
 func TestPoliciesThatCannotBeWrittenAreTriedAgain(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "run")
+	p := mustPolicies(t, folder)
 	if err := os.WriteFile(folder, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := openPolicies(folder)
 	if _, known := p.remembered(); known {
 		t.Error("known from nothing")
 	}
@@ -118,9 +177,62 @@ func TestPoliciesThatCannotBeWrittenAreTriedAgain(t *testing.T) {
 	if _, err := p.with(allowed); err != nil {
 		t.Error(err)
 	}
-	if all, known := openPolicies(folder).remembered(); !known || len(all.Images) != 1 {
+	if all, known := mustPolicies(t, folder).remembered(); !known || len(all.Images) != 1 {
 		t.Errorf("got %+v, %v", all, known)
 	}
+}
+
+// N19: as many policies as there may be are remembered by the next agent.
+func TestManyPoliciesAreRemembered(t *testing.T) {
+	folder := t.TempDir()
+	var images []string
+	for i := range 2000 {
+		images = append(images, fmt.Sprintf("sha256:%064x", i))
+	}
+	if _, err := mustPolicies(t, folder).with(contract.Policy{Images: images}); err != nil {
+		t.Fatal(err)
+	}
+	if all, known := mustPolicies(t, folder).remembered(); len(all.Images) != len(images) || !known {
+		t.Errorf("%d are remembered, %v", len(all.Images), known)
+	}
+}
+
+// N19: where what was allowed can't be read, no agent of this boot takes what is allowed now for all of it.
+func TestABrokenMemoryOfPoliciesIsAnErrorAndIncomplete(t *testing.T) {
+	for name, text := range map[string]string{"cut short": `{"Images":["sha256:a"`, "no list": `{"Images":7}`, "empty": "", "too long": strings.Repeat(" ", maxMemory+1)} {
+		folder := t.TempDir()
+		if err := os.WriteFile(filepath.Join(folder, "policies.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, err := openPolicies(folder)
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if _, err := p.with(contract.Policy{}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			p = mustPolicies(t, folder)
+			if all, err := p.with(contract.Policy{Images: []string{"sha256:b"}}); err != nil || len(all.Images) != 1 || p.whole() {
+				t.Errorf("%s: got %+v, %v, whole %v", name, all, err, p.whole())
+			}
+			if _, known := p.remembered(); known {
+				t.Errorf("%s: known", name)
+			}
+		}
+	}
+	if !mustPolicies(t, t.TempDir()).whole() {
+		t.Error("that of a new boot is incomplete")
+	}
+}
+
+func mustPolicies(t *testing.T, folder string) *policies {
+	t.Helper()
+	p, err := openPolicies(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 func TestStampsNameAnyVersion(t *testing.T) {

@@ -34,8 +34,8 @@ func (a *agent) sweep(ctx context.Context, g inForce, read bool) error {
 	if g.leaving {
 		g.Namespaces = nil // nothing is governed from then on: the next release on this node remembers none of it
 	}
-	err := a.since.observe(time.Now(), g.changed, g.Namespaces)
-	a.teller.failing("since when namespaces are governed is not remembered", err)
+	a.since.observe(time.Now(), g.changed, g.Namespaces)
+	a.toSave.ring()
 	boxes, err := a.sight.sandboxes(ctx)
 	if err != nil {
 		return err
@@ -91,32 +91,20 @@ func (a *agent) existed(box cri.Sandbox) bool {
 	return box.Annotations[watcher.GovernedAnnotation] != "true" && a.since.existed(box.Namespace, box.Created)
 }
 
-// examineAll looks into sandboxes. The runtime is asked about many at once: one that it doesn't answer for holds up no other.
+// examineAll looks into sandboxes, many at once: one that the runtime doesn't answer for, or whose cut takes its time, holds up no other.
 func (a *agent) examineAll(ctx context.Context, found []*finding) {
-	type answer struct {
-		about *finding
-		in    cri.Inside
-		err   error
-	}
-	answers := make(chan answer)
 	var group errgroup.Group
 	group.SetLimit(askAtOnce)
-	go func() {
-		for _, f := range found {
-			if !f.done {
-				group.Go(func() error {
-					in, err := a.sight.inside(ctx, f.box.ID)
-					answers <- answer{f, in, err}
-					return nil
-				})
-			}
+	for _, f := range found {
+		if !f.done {
+			group.Go(func() error {
+				in, err := a.sight.inside(ctx, f.box.ID)
+				a.examine(f, in, err)
+				return nil
+			})
 		}
-		_ = group.Wait() // what failed is in the answers
-		close(answers)
-	}()
-	for got := range answers {
-		a.examine(got.about, got.in, got.err)
 	}
+	_ = group.Wait() // what failed is in the findings
 }
 
 // examine does what is due of a sandbox. Without done it is looked into again.
@@ -219,19 +207,30 @@ func (a *agent) unlocked(f *finding, netns *lock.Namespace, w who) {
 		f.did(a.cutNow(netns, w, order{PastChain, "it runs without a lock: it got past the chain"}), order{PastChain, "it got past the chain"})
 		return
 	}
-	if !a.acted[w.container] && len(a.acted) >= a.options.ExistingLimit {
+	acted, may := a.mayAct(w.container)
+	if !may {
 		f.kind = kindHeld
 		f.note = fmt.Sprintf("The pod runs without a lock since before its namespace was governed. Nothing is done about it: %d such pods of this node "+
-			"were acted on already. Delete it, or restart the agent for %d more", len(a.acted), a.options.ExistingLimit)
+			"were acted on already. Delete it, or restart the agent for %d more", acted, a.options.ExistingLimit)
 		return
 	}
-	a.acted[w.container] = true
 	f.kind, f.done = kindExisting, a.options.Existing != Cut
 	f.note = "The pod runs without a lock since before its namespace was governed, and is to be evicted"
 	if a.options.Existing == Cut {
 		o := order{PastChain, "it runs without a lock since before its namespace was governed"}
 		f.did(a.cutNow(netns, w, o), o)
 	}
+}
+
+// mayAct reports whether something may be done about an existing pod, which is one of those that something was done about then.
+func (a *agent) mayAct(container string) (acted int, may bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.acted[container] && len(a.acted) >= a.options.ExistingLimit {
+		return len(a.acted), false
+	}
+	a.acted[container] = true
+	return len(a.acted), true
 }
 
 // tell says once what was found, when the pod is seen on the API server.

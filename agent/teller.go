@@ -5,11 +5,12 @@ import (
 	"hash/crc32"
 	"log/slog"
 	"sync"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
-// maxNote is the API server's limit for an Event's text (pkg/apis/core/validation: NoteLengthLimit).
+// maxNote is the API server's limit for an Event's text, in bytes (pkg/apis/core/validation: NoteLengthLimit).
 const maxNote = 1024
 
 // teller tells people, in the log and as Events of pods. The same failure is logged once, until it is another.
@@ -33,11 +34,22 @@ func (t *teller) say(pod *corev1.Pod, kind, reason, note string) {
 	if pod == nil {
 		return
 	}
-	if len(note) > maxNote {
-		note = note[:maxNote-3] + "..."
-	}
+	note = clip(note, maxNote)
 	// client-go takes Events that differ in their note alone for one (tools/events: getKey).
 	t.event(pod, kind, reason, fmt.Sprintf("%s-%08x", reason, crc32.ChecksumIEEE([]byte(note))), note)
+}
+
+// clip shortens a text to that many bytes, and no character in half.
+func clip(text string, most int) string {
+	const more = "..."
+	if len(text) <= most {
+		return text
+	}
+	end := most - len(more)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + more
 }
 
 // failing logs what fails once, until it fails in another way; nil: it works again.
