@@ -30,7 +30,7 @@ var secondGuards = map[string]string{
 	"lock_in rule 3 (ct mark 2 ct state established,related accept): without ct state established,related":                              "a new packet of an accepted call is its first, sent again",
 	"lock_in rule 3 (ct mark 2 ct state established,related accept): ct state established,related,new for ct state established,related": "the same",
 
-	"lock_out rule 10 (meta skuid 64128 goto sidecar): meta skgid 64128 for meta skuid 64128": "whoever has only one of the two was refused before",
+	"lock_out rule 10 (meta skuid 64128 ct direction original goto sidecar): meta skgid 64128 for meta skuid 64128": "whoever has only one of the two was refused before",
 
 	"sidecar rule 1 (ip daddr @resolvers4 udp dport 53 ct mark set 1 accept): ct mark set 2 for ct mark set 1":  "no packet of a UDP flow lacks its socket, and answers and errors come in by either mark",
 	"sidecar rule 3 (ip6 daddr @resolvers6 udp dport 53 ct mark set 1 accept): ct mark set 2 for ct mark set 1": "the same",
@@ -121,6 +121,8 @@ func others(s statement) []statement {
 			return []statement{established, fresh | established}
 		}
 		return []statement{fresh, s | fresh}
+	case direction:
+		return []statement{original + reply - s}
 	case mark:
 		return []statement{mark(fromSidecar + fromOutside - s), mark(0)}
 	case setMark:

@@ -235,6 +235,22 @@ func (p *pod) receiveIP(whole []byte) {
 	must(err)
 }
 
+// answerProbes are of answers of the sidecar's in flows that it didn't begin, to addresses that it may call.
+func answerProbes() []probe {
+	probes := []probe{{name: "the sidecar's answer to a call over lo from outside's address", why: CountNoOwner, try: func(r *run) bool {
+		fd := r.socket(workload, unix.AF_INET6, unix.SOCK_STREAM, 0)
+		must(unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1))
+		must(unix.Bind(fd, sockaddr(outside6, r.nextPort())))
+		r.sent()
+		_ = unix.Connect(fd, sockaddr(pod6, proxyPort))
+		return slices.ContainsFunc(r.sent(), func(k packet) bool { return k.dst == outside6 && k.sport == proxyPort })
+	}}}
+	// A retransmitted answer is one, once the flow was forgotten.
+	return append(probes, both("an answer of the sidecar's in no flow", CountNoOwner, outside4, outside6, func(r *run, to netip.Addr) bool {
+		return sendsSegment(theSidecar, r.nextPort(), 443, syn|ackFlag)(r, to)
+	})...)
+}
+
 func ownerlessProbes() []probe {
 	return []probe{
 		// The kernel resets a connection that waited to be accepted when its listener closes. It came before the lock, so that it

@@ -1,7 +1,9 @@
 package lock
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,6 +49,31 @@ func neighbourProbes() []probe {
 			return eventually(func() bool { return sentKind(r, icmpv6, 143) })
 		}},
 	}
+}
+
+// reportProbes are of groups that a user joins: it is the kernel that says so on the link.
+func reportProbes() []probe {
+	return []probe{{name: "the report of a group that a user joined over IPv4", why: CountNoOwner, try: func(r *run) bool {
+		fd := r.socket(workload, unix.AF_INET, unix.SOCK_DGRAM, 0)
+		must(unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP, &unix.IPMreqn{
+			Multiaddr: ip("239.83.69.67").As4(), Ifindex: int32(r.p0()),
+		}))
+		return r.byTimer(func(k packet) bool { return k.proto == unix.IPPROTO_IGMP })
+	}}}
+}
+
+// byTimer waits until the kernel has sent such a packet, or the lock has counted one.
+func (r *run) byTimer(such func(packet) bool) (passed bool) {
+	open, before := r.isOpen(), r.counted
+	eventually(func() bool {
+		passed = passed || slices.ContainsFunc(r.sent(), such)
+		if open || passed {
+			return passed
+		}
+		r.count()
+		return !maps.Equal(r.counted, before)
+	})
+	return passed
 }
 
 func sentKind(r *run, proto byte, kind uint16) bool {

@@ -37,7 +37,7 @@ const (
 	CountLeaseIn  = "lease_in"  // came in without a lease
 	CountLeaseOut = "lease_out" // went out without one
 	CountOther    = "other_uid" // of another user or group than the sidecar's
-	CountNoOwner  = "no_owner"  // of no user, and part of no flow that the sidecar began
+	CountNoOwner  = "no_owner"  // of no user, or an answer of the sidecar's, in no flow that the lock let begin
 	CountRefused  = "refused"   // of the sidecar, to where it may not go
 	CountInput    = "input"     // came in, asked for by nobody
 	CountForward  = "forward"   // would have been passed on
@@ -85,13 +85,16 @@ func cutOut() chain {
 //   - Neighbour discovery comes after the refusal too. The kernel's own has no user and reaches it, and a raw socket of another user
 //     can't use its messages as a tunnel.
 //   - Nobody else starts a flow: a packet without a user reaches the end, a socket of the kernel's too.
+//   - The sidecar starts one by what goes the way of a flow's first packet alone. Any user can call a port of the sidecar's over lo from
+//     an address that isn't the pod's (IPV6_FREEBIND), and the answer would leave by the link. So would an answer that connection tracking
+//     knows no flow for: the match is of what may pass.
 //
 // TCP is refused by reset, so that a program that may not connect fails at once instead of waiting.
 func (c Config) lockOut() chain {
 	notUser := owner{not: true, id: c.UID}
 	return chain{"lock_out", "output", filter, drop, []rule{
 		{loopback{out: true}, accept},
-		{mark(fromOutside), established, reply{}, accept},
+		{mark(fromOutside), established, reply, accept},
 		{notUser, tcp, count(CountOther), reset{}},
 		{notUser, count(CountOther), drop},
 		{owner{group: true, not: true, id: c.GID}, count(CountOther), drop},
@@ -99,7 +102,7 @@ func (c Config) lockOut() chain {
 		{neighbourSolicit, accept},
 		{neighbourAdvert, accept},
 		{listenerReport2, accept},
-		{owner{id: c.UID}, goTo("sidecar")},
+		{owner{id: c.UID}, original, goTo("sidecar")},
 		{count(CountNoOwner)},
 	}}
 }

@@ -19,6 +19,9 @@ var testConfig = Config{
 	HealthPort: HealthPort, IngressPorts: []uint16{8443},
 }
 
+// proxyPort is one on which the sidecar listens for the pod alone.
+const proxyPort = 3128
+
 var (
 	resolver4, resolver6 = ip("10.96.0.10"), ip("fd00:96::a")
 	// neighbour6 is allowed and on the pod's link, so that neighbour discovery has to find it.
@@ -95,9 +98,9 @@ func (r *run) called(from netip.Addr, port uint16) *flow {
 	return nil
 }
 
-// listen opens a listener of the workload on every address of the family.
-func (r *run) listen(a netip.Addr, port uint16) int {
-	fd := r.socket(workload, familyOf(a), unix.SOCK_STREAM, 0)
+// listen opens a listener of the user on every address of the family.
+func (r *run) listen(u user, a netip.Addr, port uint16) int {
+	fd := r.socket(u, familyOf(a), unix.SOCK_STREAM, 0)
 	if a.Is6() {
 		must(unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1))
 	}
@@ -143,18 +146,19 @@ func got(fd int) bool {
 
 // before makes what is there when the lock comes.
 func (r *run) before() {
-	r.listening = r.listen(pod4, 7000)
+	r.listening = r.listen(workload, pod4, 7000)
 	if r.called(outside4, 7000) == nil {
 		panic("an open pod does not answer")
 	}
-	r.health = r.listen(pod4, HealthPort)
+	r.health = r.listen(workload, pod4, HealthPort)
 	if r.old = r.called(outside4, HealthPort); r.old == nil {
 		panic("an open pod does not answer")
 	}
 	r.old.fd = r.accept(r.health)
-	r.listen(pod6, HealthPort)
-	r.listen(pod4, 8443)
-	r.listen(pod4, 8080)
+	r.listen(workload, pod6, HealthPort)
+	r.listen(workload, pod4, 8443)
+	r.listen(workload, pod4, 8080)
+	r.listen(theSidecar, pod6, proxyPort)
 	r.live, r.asks, r.in = nil, nil, nil
 }
 

@@ -40,8 +40,9 @@ type (
 	noSYN struct{}
 	// state matches any of the connection's states (bits of NF_CT_STATE_BIT).
 	state uint32
-	// reply matches the direction of replies.
-	reply struct{}
+	// direction matches packets that go as the connection's first did, or the other way. No packet matches that connection tracking
+	// knows no connection for (net/netfilter/nft_ct.c: nft_ct_get_eval).
+	direction byte
 	// mark matches the connection's mark, setMark sets it.
 	mark    uint32
 	setMark uint32
@@ -65,6 +66,10 @@ const (
 	established state = 2
 	related     state = 4
 	fresh       state = 8
+
+	// IP_CT_DIR_ORIGINAL and IP_CT_DIR_REPLY of include/uapi/linux/netfilter/nf_conntrack_tuple_common.h.
+	original direction = 0
+	reply    direction = 1
 
 	// The kernel's neighbour discovery (RFC 4861) and its listener reports (RFC 9777, before it RFC 3810).
 	neighbourSolicit icmp6 = 135
@@ -135,7 +140,13 @@ func (s state) text() string {
 	return "ct state " + strings.Join(names, ",")
 }
 
-func (reply) text() string     { return "ct direction reply" }
+func (s direction) text() string {
+	if s == reply {
+		return "ct direction reply"
+	}
+	return "ct direction original"
+}
+
 func (s mark) text() string    { return fmt.Sprintf("ct mark %d", s) }
 func (s setMark) text() string { return fmt.Sprintf("ct mark set %d", s) }
 func (s count) text() string   { return "counter name " + string(s) }
