@@ -67,6 +67,8 @@ func (l list) connection(s statement) list {
 		return l.ct(unix.NFT_CT_STATE).mask(native(uint32(s))...).compare(unix.NFT_CMP_NEQ, native(0)...)
 	case direction:
 		return l.ct(unix.NFT_CT_DIRECTION).equal(byte(s))
+	case marked:
+		return l.ct(unix.NFT_CT_MARK).compare(unix.NFT_CMP_NEQ, native(0)...)
 	case mark:
 		return l.ct(unix.NFT_CT_MARK).equal(native(uint32(s))...)
 	case setMark:

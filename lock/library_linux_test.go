@@ -94,6 +94,8 @@ func libraryEncodeConnection(s statement) ([]expr.Any, error) {
 		}, nil
 	case direction:
 		return []expr.Any{&expr.Ct{Register: register, Key: expr.CtKeyDIRECTION}, libraryEqual([]byte{byte(s)})}, nil
+	case marked:
+		return []expr.Any{&expr.Ct{Register: register, Key: expr.CtKeyMARK}, &expr.Cmp{Op: expr.CmpOpNeq, Register: register, Data: native(0)}}, nil
 	case mark:
 		return []expr.Any{&expr.Ct{Register: register, Key: expr.CtKeyMARK}, libraryEqual(native(uint32(s)))}, nil
 	case setMark:

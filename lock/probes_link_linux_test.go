@@ -128,12 +128,8 @@ func liveProbes() []probe {
 		r.live = r.dial(theSidecar, outside4, 443)
 		r.asks = r.udp(theSidecar, resolver4, 53)
 		asked := r.asked(r.asks, "question")
-		r.drainHealth()
-		if r.in = r.called(outside4, HealthPort); r.in == nil || r.live == nil || !asked {
-			return false
-		}
-		r.in.fd = r.accept(r.health)
-		return true
+		r.in = r.answered(theSidecar, r.health, outside4, HealthPort)
+		return r.in != nil && r.live != nil && asked
 	}}}
 }
 

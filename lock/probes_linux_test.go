@@ -30,8 +30,8 @@ func probes() []probe {
 	all := inPhase(unleased, unleasedProbes())
 	for _, group := range [][]probe{
 		loopbackProbes(), resolverProbes(), tcpProbes(), rowProbes(), otherUserProbes(), rawProbes(), reuseProbes(),
-		continuationProbes(), inboundProbes(), errorProbes(), neighbourProbes(), reportProbes(), forwardProbes(), fragmentProbes(), answerProbes(), ownerlessProbes(),
-		liveProbes(),
+		continuationProbes(), inboundProbes(), healthProbes(), errorProbes(), neighbourProbes(), forwardProbes(), fragmentProbes(), answerProbes(), ownerlessProbes(),
+		reportProbes(), liveProbes(),
 	} {
 		all = append(all, inPhase(lent, group)...)
 	}

@@ -33,9 +33,9 @@ var (
 type run struct {
 	*pod
 	// listening has a connection from before the lock that nobody has accepted, so that its socket has no file.
-	listening, health int
-	// old is a connection from before the lock, to the health port.
-	old     *flow
+	listening, health, ingress int
+	// old are connections from before the lock, to the health port and to an ingress port.
+	old     []*flow
 	counted map[string]Counter
 	// live are the sidecar's connections, made while there was a lease.
 	live *flow
@@ -62,6 +62,11 @@ func (f *flow) mine(sent []packet) []packet {
 	return slices.DeleteFunc(sent, func(k packet) bool {
 		return k.dst != f.remote.Addr() || k.sport != f.local.Port() || k.dport != f.remote.Port()
 	})
+}
+
+// sends reports whether the pod sent a segment of the flow with all of the flags.
+func (f *flow) sends(sent []packet, flags byte) bool {
+	return slices.ContainsFunc(f.mine(sent), func(k packet) bool { return k.flags&flags == flags })
 }
 
 // dial connects as the user, and is nil if no SYN came out. The world answers.
@@ -109,9 +114,11 @@ func (r *run) listen(u user, a netip.Addr, port uint16) int {
 	return fd
 }
 
-// accept takes what waits at the listener.
-func (r *run) accept(listener int) int {
-	fd, _, err := unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+// accept takes, as the user, what waits at the listener.
+func (r *run) accept(u user, listener int) int {
+	var fd int
+	var err error
+	u.do(func() { fd, _, err = unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC) })
 	if err != nil {
 		return -1
 	}
@@ -150,15 +157,11 @@ func (r *run) before() {
 	if r.called(outside4, 7000) == nil {
 		panic("an open pod does not answer")
 	}
-	r.health = r.listen(workload, pod4, HealthPort)
-	if r.old = r.called(outside4, HealthPort); r.old == nil {
-		panic("an open pod does not answer")
-	}
-	r.old.fd = r.accept(r.health)
-	r.listen(workload, pod6, HealthPort)
-	r.listen(workload, pod4, 8443)
+	r.health = r.listen(theSidecar, pod4, HealthPort)
+	r.listen(theSidecar, pod6, HealthPort)
+	r.ingress = r.listen(workload, pod4, 8443)
 	r.listen(workload, pod4, 8080)
-	r.listen(theSidecar, pod6, proxyPort)
+	r.old = []*flow{r.answered(theSidecar, r.health, outside4, HealthPort), r.answered(workload, r.ingress, outside4, 8443)}
 	r.live, r.asks, r.in = nil, nil, nil
 }
 

@@ -43,7 +43,8 @@ type (
 	// direction matches packets that go as the connection's first did, or the other way. No packet matches that connection tracking
 	// knows no connection for (net/netfilter/nft_ct.c: nft_ct_get_eval).
 	direction byte
-	// mark matches the connection's mark, setMark sets it.
+	// marked matches any of the connection's marks, mark one, and setMark sets it.
+	marked  struct{}
 	mark    uint32
 	setMark uint32
 	// count counts in the named counter.
@@ -76,9 +77,10 @@ const (
 	neighbourAdvert  icmp6 = 136
 	listenerReport2  icmp6 = 143
 
-	// What the connection marks mean: who began the flow. No mark of a packet is used, so none of the host's is touched.
-	fromSidecar = 1
-	fromOutside = 2
+	// What the connection marks mean: whose flow it is. No mark of a packet is used, so none of the host's is touched.
+	ofSidecar = 1 // the sidecar began it, or answered it
+	ofIngress = 2 // it was called at an ingress port
+	ofHealth  = 3 // it was called at the health port, and the sidecar hasn't answered
 )
 
 func (s loopback) text() string {
@@ -147,6 +149,7 @@ func (s direction) text() string {
 	return "ct direction original"
 }
 
+func (marked) text() string    { return "ct mark != 0" }
 func (s mark) text() string    { return fmt.Sprintf("ct mark %d", s) }
 func (s setMark) text() string { return fmt.Sprintf("ct mark set %d", s) }
 func (s count) text() string   { return "counter name " + string(s) }
