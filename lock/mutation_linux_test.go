@@ -28,9 +28,9 @@ var secondGuards = map[string]string{
 	"lock_in rule 2 (ct mark != 0 ct state established,related accept): without ct state established,related":                              "a new packet of a marked flow is its first, sent again",
 	"lock_in rule 2 (ct mark != 0 ct state established,related accept): ct state established,related,new for ct state established,related": "the same",
 
-	"lock_out rule 10 (ct mark != 0 ct direction reply meta skuid 64128 ct mark set 1 accept): without ct direction reply":            "where a flow of the sidecar's goes was judged when it began",
-	"lock_out rule 10 (ct mark != 0 ct direction reply meta skuid 64128 ct mark set 1 accept): meta skgid 64128 for meta skuid 64128": "whoever has only one of the two was refused before",
-	"lock_out rule 11 (meta skuid 64128 ct direction original goto sidecar): meta skgid 64128 for meta skuid 64128":                   "the same",
+	"lock_out rule 9 (ct mark != 0 ct direction reply meta skuid 64128 ct mark set 1 accept): without ct direction reply":            "where a flow of the sidecar's goes was judged when it began",
+	"lock_out rule 9 (ct mark != 0 ct direction reply meta skuid 64128 ct mark set 1 accept): meta skgid 64128 for meta skuid 64128": "whoever has only one of the two was refused before",
+	"lock_out rule 10 (meta skuid 64128 ct direction original goto sidecar): meta skgid 64128 for meta skuid 64128":                  "the same",
 
 	"sidecar rule 1 (ip daddr @resolvers4 udp dport 53 ct mark set 1 accept): ct mark set 2 for ct mark set 1":  "no packet of a UDP flow lacks its socket, and answers and errors come in by any mark",
 	"sidecar rule 1 (ip daddr @resolvers4 udp dport 53 ct mark set 1 accept): ct mark set 3 for ct mark set 1":  "the same",
@@ -172,7 +172,7 @@ func orderMutants(rules Rules) []mutant {
 	at := func(first statement) int { return slices.IndexFunc(old, func(r rule) bool { return r[0] == first }) }
 	user := at(owner{not: true, id: SidecarUID})
 	var out []mutant
-	for _, s := range []statement{mark(ofSidecar), marked{}, neighbourSolicit, neighbourAdvert, listenerReport2, owner{id: SidecarUID}} {
+	for _, s := range []statement{mark(ofSidecar), marked{}, neighbourSolicit, neighbourAdvert, owner{id: SidecarUID}} {
 		moved := old[at(s)]
 		order := slices.Insert(slices.Delete(slices.Clone(old), at(s), at(s)+1), user, moved)
 		out = append(out, mutant{"lock_out: " + moved.text() + ": before the refusal of other users", rules.withRules(i, order)})

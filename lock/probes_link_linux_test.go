@@ -40,26 +40,20 @@ func neighbourProbes() []probe {
 			r.receive(packet{src: gateway6, dst: ip("ff02::1:ff00:2"), proto: icmpv6, sport: 135, payload: append(target, append([]byte{1, 1}, gatewayMAC...)...)})
 			return sentKind(r, icmpv6, 136)
 		}},
-		{name: "the kernel reports a group it joined", try: func(r *run) bool {
-			r.sent()
-			fd := r.socket(workload, unix.AF_INET6, unix.SOCK_DGRAM, 0)
-			must(unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP, &unix.IPv6Mreq{
-				Multiaddr: ip("ff02::4242").As16(), Interface: uint32(r.p0()),
-			}))
-			return eventually(func() bool { return sentKind(r, icmpv6, 143) })
-		}},
 	}
 }
 
 // reportProbes are of groups that a user joins: it is the kernel that says so on the link.
 func reportProbes() []probe {
-	return []probe{{name: "the report of a group that a user joined over IPv4", why: CountNoOwner, try: func(r *run) bool {
-		fd := r.socket(workload, unix.AF_INET, unix.SOCK_DGRAM, 0)
-		must(unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP, &unix.IPMreqn{
-			Multiaddr: ip("239.83.69.67").As4(), Ifindex: int32(r.p0()),
-		}))
-		return r.byTimer(func(k packet) bool { return k.proto == unix.IPPROTO_IGMP })
-	}}}
+	return both("the report of a group that a user joined", CountNoOwner, ip("239.83.69.67"), ip("ff0e:5345:4352:4554::1"), func(r *run, group netip.Addr) bool {
+		fd := r.socket(workload, familyOf(group), unix.SOCK_DGRAM, 0)
+		if group.Is4() {
+			must(unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP, &unix.IPMreqn{Multiaddr: group.As4(), Ifindex: int32(r.p0())}))
+			return r.byTimer(func(k packet) bool { return k.proto == unix.IPPROTO_IGMP })
+		}
+		must(unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP, &unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(r.p0())}))
+		return r.byTimer(func(k packet) bool { return k.proto == icmpv6 && k.sport == 143 }) // RFC 9777 section 5.2
+	})
 }
 
 // byTimer waits until the kernel has sent such a packet, or the lock has counted one.

@@ -83,7 +83,7 @@ func cutOut() chain {
 //     has the kernel make has no file, so no user (SMC's; MPTCP's before Linux 6.5; RxRPC's of UDP). A SYN and a datagram are judged as
 //     a new flow's are.
 //   - Neighbour discovery comes after the refusal too. The kernel's own has no user and reaches it, and a raw socket of another user
-//     can't use its messages as a tunnel.
+//     can't use its messages as a tunnel. Its listener reports go no further: they say which groups any user chose to join.
 //   - A call to the health port is the sidecar's once the sidecar has answered it. Anybody may listen there while the sidecar is down, by a
 //     socket without a user too. Before the sidecar's answer nothing goes out, not even a reset.
 //   - Nobody else starts a flow: a packet without a user reaches the end, a socket of the kernel's too.
@@ -103,7 +103,6 @@ func (c Config) lockOut() chain {
 		{mark(ofSidecar), established, noSYN{}, accept},
 		{neighbourSolicit, accept},
 		{neighbourAdvert, accept},
-		{listenerReport2, accept},
 		{marked{}, reply, owner{id: c.UID}, setMark(ofSidecar), accept},
 		{owner{id: c.UID}, original, goTo("sidecar")},
 		{count(CountNoOwner)},

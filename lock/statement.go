@@ -72,10 +72,9 @@ const (
 	original direction = 0
 	reply    direction = 1
 
-	// The kernel's neighbour discovery (RFC 4861) and its listener reports (RFC 9777, before it RFC 3810).
+	// The kernel's neighbour discovery (RFC 4861).
 	neighbourSolicit icmp6 = 135
 	neighbourAdvert  icmp6 = 136
-	listenerReport2  icmp6 = 143
 
 	// What the connection marks mean: whose flow it is. No mark of a packet is used, so none of the host's is touched.
 	ofSidecar = 1 // the sidecar began it, or answered it
@@ -111,9 +110,7 @@ func (s protocol) name() string {
 func (s protocol) text() string { return "meta l4proto " + s.name() }
 
 func (s icmp6) text() string {
-	names := map[icmp6]string{
-		neighbourSolicit: "nd-neighbor-solicit", neighbourAdvert: "nd-neighbor-advert", listenerReport2: "mld2-listener-report",
-	}
+	names := map[icmp6]string{neighbourSolicit: "nd-neighbor-solicit", neighbourAdvert: "nd-neighbor-advert"}
 	return "meta nfproto ipv6 icmpv6 type " + names[s]
 }
 

@@ -55,7 +55,7 @@ func TestVerifyNamesWhatWasTamperedWith(t *testing.T) {
 		want   string
 		tamper func(*testing.T, *pod)
 	}{
-		{"chain lock_out: rule 13 was added", func(_ *testing.T, p *pod) {
+		{"chain lock_out: rule 12 was added", func(_ *testing.T, p *pod) {
 			p.nft.AddRule(&nftables.Rule{Table: t4, Chain: chainOf("lock_out"), Exprs: accepting})
 		}},
 		{`chain lock_out: rule 1 is not (oif "lo" accept)`, func(_ *testing.T, p *pod) {
