@@ -26,7 +26,8 @@ type Config struct {
 	Refuse []netip.Prefix
 	// UID and GID are the sidecar's, as seen from inside the user namespace that owns the pod's network namespace.
 	UID, GID uint32
-	// HealthPort and IngressPorts are the TCP ports on which the pod can be reached.
+	// HealthPort and IngressPorts are the TCP ports on which the pod can be reached. On HealthPort the sidecar alone answers, though it
+	// be one of IngressPorts.
 	HealthPort   uint16
 	IngressPorts []uint16
 }

@@ -10,9 +10,11 @@
 // cannot be deleted, so the transaction fails and nothing is added: a lease can only run out, and a pod whose lease ran out stays
 // cut until its namespace is gone.
 //
-// What it does not. Netfilter's inet hooks see IP only: AF_PACKET, AF_XDP and BPF redirection pass them by, and AF_VSOCK has none.
-// All but AF_VSOCK need a capability over the pod's user namespace (CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF), and a seccomp profile has
-// to refuse AF_VSOCK: no container of a governed pod may have the former, nor lack the latter. A table of somebody else in the
+// What it does not. Netfilter's inet hooks see IP only. AF_PACKET, AF_XDP and BPF redirection pass them by, and need a capability over
+// the pod's user namespace (CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF), which no container of a governed pod may have. AF_PPPOX, AF_VSOCK and
+// AF_QIPCRTR pass them by too, and need none, only a kernel with their modules (pppoe, vsock, qrtr): a seccomp profile has to refuse
+// them. RuntimeDefault does not: containerd's own refuses AF_VSOCK, but not the other two, and none through the 32-bit socketcall, whose family
+// no filter sees. docs/design.md says what closes them. A table of somebody else in the
 // same namespace cannot accept what this one drops, since every base chain of a hook has to accept; but it could rewrite an address
 // behind the filter (a nat chain of a later priority), copy packets (dup, fwd) or redirect them from a netdev hook. Making one
 // takes CAP_NET_ADMIN over the namespace as well, with which the lock itself could be deleted. So only this package's own tables

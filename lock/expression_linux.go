@@ -65,9 +65,10 @@ func (l list) connection(s statement) list {
 	switch s := s.(type) {
 	case state:
 		return l.ct(unix.NFT_CT_STATE).mask(native(uint32(s))...).compare(unix.NFT_CMP_NEQ, native(0)...)
-	case reply:
-		// IP_CT_DIR_REPLY of include/uapi/linux/netfilter/nf_conntrack_tuple_common.h.
-		return l.ct(unix.NFT_CT_DIRECTION).equal(1)
+	case direction:
+		return l.ct(unix.NFT_CT_DIRECTION).equal(byte(s))
+	case marked:
+		return l.ct(unix.NFT_CT_MARK).compare(unix.NFT_CMP_NEQ, native(0)...)
 	case mark:
 		return l.ct(unix.NFT_CT_MARK).equal(native(uint32(s))...)
 	case setMark:

@@ -92,9 +92,10 @@ func libraryEncodeConnection(s statement) ([]expr.Any, error) {
 			&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 4, Mask: native(uint32(s)), Xor: native(0)},
 			&expr.Cmp{Op: expr.CmpOpNeq, Register: register, Data: native(0)},
 		}, nil
-	case reply:
-		// IP_CT_DIR_REPLY of include/uapi/linux/netfilter/nf_conntrack_tuple_common.h.
-		return []expr.Any{&expr.Ct{Register: register, Key: expr.CtKeyDIRECTION}, libraryEqual([]byte{1})}, nil
+	case direction:
+		return []expr.Any{&expr.Ct{Register: register, Key: expr.CtKeyDIRECTION}, libraryEqual([]byte{byte(s)})}, nil
+	case marked:
+		return []expr.Any{&expr.Ct{Register: register, Key: expr.CtKeyMARK}, &expr.Cmp{Op: expr.CmpOpNeq, Register: register, Data: native(0)}}, nil
 	case mark:
 		return []expr.Any{&expr.Ct{Register: register, Key: expr.CtKeyMARK}, libraryEqual(native(uint32(s)))}, nil
 	case setMark:

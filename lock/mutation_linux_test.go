@@ -22,18 +22,20 @@ var secondGuards = map[string]string{
 
 	"lock_out rule 3 (meta skuid != 64128 meta l4proto tcp counter name other_uid reject with tcp reset): without meta l4proto tcp": "what is not TCP is dropped without a reset",
 
-	"lock_out rule 6 (ct mark 1 ct state established tcp flags ! syn accept): without ct state established":                             "a new packet of a flow with the sidecar's mark is the sidecar's, sent again",
-	"lock_out rule 6 (ct mark 1 ct state established tcp flags ! syn accept): ct state established,new for ct state established":        "the same",
-	"lock_out rule 6 (ct mark 1 ct state established tcp flags ! syn accept): without tcp flags ! syn":                                  "its own test shows it, TestNobodyBeginsAgainWhereTheSidecarWas",
-	"lock_in rule 2 (ct mark 1 ct state established,related accept): without ct state established,related":                              "what comes in is no new packet of a flow that the sidecar began",
-	"lock_in rule 2 (ct mark 1 ct state established,related accept): ct state established,related,new for ct state established,related": "the same",
-	"lock_in rule 3 (ct mark 2 ct state established,related accept): without ct state established,related":                              "a new packet of an accepted call is its first, sent again",
-	"lock_in rule 3 (ct mark 2 ct state established,related accept): ct state established,related,new for ct state established,related": "the same",
+	"lock_out rule 6 (ct mark 1 ct state established tcp flags ! syn accept): without ct state established":                                "a new packet of a flow with the sidecar's mark is the sidecar's, sent again",
+	"lock_out rule 6 (ct mark 1 ct state established tcp flags ! syn accept): ct state established,new for ct state established":           "the same",
+	"lock_out rule 6 (ct mark 1 ct state established tcp flags ! syn accept): without tcp flags ! syn":                                     "its own test shows it, TestNobodyBeginsAgainWhereTheSidecarWas",
+	"lock_in rule 2 (ct mark != 0 ct state established,related accept): without ct state established,related":                              "a new packet of a marked flow is its first, sent again",
+	"lock_in rule 2 (ct mark != 0 ct state established,related accept): ct state established,related,new for ct state established,related": "the same",
 
-	"lock_out rule 10 (meta skuid 64128 goto sidecar): meta skgid 64128 for meta skuid 64128": "whoever has only one of the two was refused before",
+	"lock_out rule 9 (ct mark != 0 ct direction reply meta skuid 64128 ct mark set 1 accept): without ct direction reply":            "where a flow of the sidecar's goes was judged when it began",
+	"lock_out rule 9 (ct mark != 0 ct direction reply meta skuid 64128 ct mark set 1 accept): meta skgid 64128 for meta skuid 64128": "whoever has only one of the two was refused before",
+	"lock_out rule 10 (meta skuid 64128 ct direction original goto sidecar): meta skgid 64128 for meta skuid 64128":                  "the same",
 
-	"sidecar rule 1 (ip daddr @resolvers4 udp dport 53 ct mark set 1 accept): ct mark set 2 for ct mark set 1":  "no packet of a UDP flow lacks its socket, and answers and errors come in by either mark",
+	"sidecar rule 1 (ip daddr @resolvers4 udp dport 53 ct mark set 1 accept): ct mark set 2 for ct mark set 1":  "no packet of a UDP flow lacks its socket, and answers and errors come in by any mark",
+	"sidecar rule 1 (ip daddr @resolvers4 udp dport 53 ct mark set 1 accept): ct mark set 3 for ct mark set 1":  "the same",
 	"sidecar rule 3 (ip6 daddr @resolvers6 udp dport 53 ct mark set 1 accept): ct mark set 2 for ct mark set 1": "the same",
+	"sidecar rule 3 (ip6 daddr @resolvers6 udp dport 53 ct mark set 1 accept): ct mark set 3 for ct mark set 1": "the same",
 
 	"sidecar rule 10 (counter name refused drop): without drop": "the policy drops what reaches the end",
 }
@@ -121,10 +123,14 @@ func others(s statement) []statement {
 			return []statement{established, fresh | established}
 		}
 		return []statement{fresh, s | fresh}
+	case direction:
+		return []statement{original + reply - s}
+	case marked:
+		return []statement{mark(ofSidecar), mark(ofIngress), mark(ofHealth)}
 	case mark:
-		return []statement{mark(fromSidecar + fromOutside - s), mark(0)}
+		return slices.DeleteFunc([]statement{mark(0), mark(ofSidecar), mark(ofIngress), mark(ofHealth)}, func(other statement) bool { return other == s })
 	case setMark:
-		return []statement{setMark(fromSidecar + fromOutside - s), setMark(0)}
+		return slices.DeleteFunc([]statement{setMark(0), setMark(ofSidecar), setMark(ofIngress), setMark(ofHealth)}, func(other statement) bool { return other == s })
 	case verdict:
 		return []statement{map[verdict]verdict{accept: drop, drop: accept}[s]}
 	case goTo:
@@ -166,7 +172,7 @@ func orderMutants(rules Rules) []mutant {
 	at := func(first statement) int { return slices.IndexFunc(old, func(r rule) bool { return r[0] == first }) }
 	user := at(owner{not: true, id: SidecarUID})
 	var out []mutant
-	for _, s := range []statement{mark(fromSidecar), neighbourSolicit, neighbourAdvert, listenerReport2, owner{id: SidecarUID}} {
+	for _, s := range []statement{mark(ofSidecar), marked{}, neighbourSolicit, neighbourAdvert, owner{id: SidecarUID}} {
 		moved := old[at(s)]
 		order := slices.Insert(slices.Delete(slices.Clone(old), at(s), at(s)+1), user, moved)
 		out = append(out, mutant{"lock_out: " + moved.text() + ": before the refusal of other users", rules.withRules(i, order)})

@@ -146,6 +146,8 @@ func (p *pod) setUp() error {
 		"ipv4/ping_group_range": "0 2147483647", "ipv4/ip_forward": "1", "ipv4/icmp_ratelimit": "0", "ipv6/icmp/ratelimit": "0",
 		"ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "0", "ipv4/conf/all/send_redirects": "0",
 		"ipv4/conf/default/send_redirects": "0", "ipv6/conf/default/accept_dad": "0", "ipv6/conf/all/forwarding": "1",
+		// The kernel reports a group once and at once, not again while other probes are tried.
+		"ipv4/igmp_qrv": "1", "ipv6/conf/default/mldv2_unsolicited_report_interval": "1",
 		"ipv4/tcp_invalid_ratelimit": "0", "ipv4/tcp_challenge_ack_limit": "2147483647",
 	}
 	for name, value := range settings {

@@ -11,9 +11,6 @@ import (
 
 // continuationProbes are segments that no socket with a file sends: of a connection that the sidecar has closed.
 func continuationProbes() []probe {
-	has := func(f *flow, sent []packet, flags byte) bool {
-		return slices.ContainsFunc(f.mine(sent), func(k packet) bool { return k.flags&flags == flags })
-	}
 	dialed := func(then func(*run, *flow) bool) func(*run, netip.Addr) bool {
 		return func(r *run, to netip.Addr) bool {
 			f := r.dial(theSidecar, to, 443)
@@ -23,19 +20,19 @@ func continuationProbes() []probe {
 	probes := both("data both ways", "", outside4, outside6, dialed(func(r *run, f *flow) bool { return writes(r, f) && reads(r, f) }))
 	probes = append(probes, both("FIN of a closed connection", "", outside4, outside6, dialed(func(r *run, f *flow) bool {
 		r.close(f.fd)
-		return has(f, r.sent(), fin)
+		return f.sends(r.sent(), fin)
 	}))...)
 	probes = append(probes, both("RST at data that comes after the close", "", outside4, outside6, dialed(func(r *run, f *flow) bool {
 		r.close(f.fd)
 		r.sent()
 		r.receive(f.packet(psh|ackFlag, "late"))
-		return has(f, r.sent(), rst)
+		return f.sends(r.sent(), rst)
 	}))...)
 	probes = append(probes, both("RST of a close with data unread", "", outside4, outside6, dialed(func(r *run, f *flow) bool {
 		r.receive(f.packet(psh|ackFlag, "unread"))
 		r.sent()
 		r.close(f.fd)
-		return has(f, r.sent(), rst)
+		return f.sends(r.sent(), rst)
 	}))...)
 	for _, to := range []struct {
 		name   string
@@ -52,7 +49,7 @@ func continuationProbes() []probe {
 			r.receive(f.packet(ackFlag, ""))
 			r.sent()
 			r.receive(f.packet(fin|ackFlag, ""))
-			return has(f, r.sent(), ackFlag)
+			return f.sends(r.sent(), ackFlag)
 		})...)
 	}
 	return probes
@@ -69,15 +66,11 @@ func inboundProbes() []probe {
 			return slices.ContainsFunc(r.sent(), func(k packet) bool { return k.dport == 999 })
 		}},
 		probe{name: "an accepted call both ways", try: func(r *run) bool {
-			r.drainHealth()
-			f := r.called(outside4, HealthPort)
-			if f == nil {
-				return false
-			}
-			f.fd = r.accept(r.health)
-			return writes(r, f) && reads(r, f)
+			f := r.answered(workload, r.ingress, outside4, 8443)
+			return f != nil && writes(r, f) && reads(r, f)
 		}},
-		probe{name: "data in a connection from before the lock", why: CountInput, try: func(r *run) bool { return reads(r, r.old) }},
+		probe{name: "data in a connection from before the lock, to the health port", why: CountInput, try: func(r *run) bool { return reads(r, r.old[0]) }},
+		probe{name: "data in a connection from before the lock, to an ingress port", why: CountInput, try: func(r *run) bool { return reads(r, r.old[1]) }},
 		probe{name: "IPv4 that says it is ICMPv6", why: CountInput, try: func(r *run) bool {
 			fd := r.socket(workload, unix.AF_INET, unix.SOCK_RAW, icmpv6)
 			r.receive(packet{src: outside4, dst: pod4, proto: icmpv6, sport: 135}, packet{src: outside4, dst: pod4, proto: icmpv6, sport: 136})
@@ -107,10 +100,79 @@ func inboundProbes() []probe {
 	})...)
 }
 
-// drainHealth takes the calls that wait already.
-func (r *run) drainHealth() {
-	for r.accept(r.health) >= 0 {
+// answered is a call to the listener that its user takes, after those that wait already.
+func (r *run) answered(u user, listener int, from netip.Addr, port uint16) *flow {
+	for r.accept(u, listener) >= 0 {
 	}
+	f := r.called(from, port)
+	if f != nil {
+		f.fd = r.accept(u, listener)
+	}
+	return f
+}
+
+// healthProbes call the health port: of the sidecar, and of others that took it while the sidecar was down.
+func healthProbes() []probe {
+	answered := func(then func(*run, *flow) bool) func(*run) bool {
+		return func(r *run) bool {
+			f := r.answered(theSidecar, r.health, outside4, HealthPort)
+			return f != nil && then(r, f)
+		}
+	}
+	probes := []probe{
+		{name: "a call to the health port both ways", try: answered(func(r *run, f *flow) bool { return writes(r, f) && reads(r, f) })},
+		{name: "a call to the health port that comes again before its answer did", try: func(r *run) bool {
+			f := &flow{remote: netip.AddrPortFrom(outside4, r.nextPort()), local: netip.AddrPortFrom(pod4, HealthPort), seq: 5000}
+			for range 2 {
+				r.sent()
+				r.receive(f.packet(syn, ""))
+				if !f.sends(r.sent(), syn|ackFlag) {
+					return false
+				}
+			}
+			return true
+		}},
+		{name: "the last ACK of a call to the health port, after the close", try: answered(func(r *run, f *flow) bool {
+			r.close(f.fd)
+			f.ack++
+			r.receive(f.packet(ackFlag, ""))
+			r.sent()
+			r.receive(f.packet(fin|ackFlag, ""))
+			return f.sends(r.sent(), ackFlag)
+		})},
+		{name: "RST at data that comes after the close of a call to the health port", try: answered(func(r *run, f *flow) bool {
+			r.close(f.fd)
+			r.sent()
+			r.receive(f.packet(psh|ackFlag, "late"))
+			return f.sends(r.sent(), rst)
+		})},
+		{name: "another user's raw segment in a call that the sidecar answered", why: CountOther, try: answered(func(r *run, f *flow) bool {
+			k := packet{src: pod4, dst: outside4, proto: tcp4, sport: HealthPort, dport: f.remote.Port(), seq: f.ack, ack: f.seq, flags: psh | ackFlag}
+			return sendsRaw(workload, unix.IPPROTO_TCP, string(k.transport()))(r, outside4)
+		})},
+		{name: "the answer to a call to the health port where nobody listens", why: CountNoOwner, try: func(r *run) bool {
+			r.close(r.health)
+			f := &flow{remote: netip.AddrPortFrom(outside4, r.nextPort()), local: netip.AddrPortFrom(pod4, HealthPort), seq: 5000}
+			r.sent()
+			r.receive(f.packet(syn, ""))
+			sent := r.sent()
+			r.health = r.listen(theSidecar, pod4, HealthPort)
+			return f.sends(sent, rst)
+		}},
+	}
+	for name, u := range map[string]user{
+		"another user": workload, "another user with the sidecar's group": wrongUser, "the sidecar's user with another group": wrongGroup,
+	} {
+		probes = append(probes, probe{name: name + " at the sidecar's health port", why: CountOther, try: func(r *run) bool {
+			r.close(r.health)
+			taken := r.listen(u, pod4, HealthPort)
+			f := r.called(outside4, HealthPort)
+			r.close(taken)
+			r.health = r.listen(theSidecar, pod4, HealthPort)
+			return f != nil
+		}})
+	}
+	return probes
 }
 
 // unreachable is an ICMP error about a packet that the pod sent: the header and eight bytes of it (RFC 792, RFC 4443).
@@ -150,23 +212,21 @@ func errorProbes() []probe {
 	})...)
 	return append(probes,
 		probe{name: "a smaller MTU on the way of an accepted call", try: func(r *run) bool {
-			r.drainHealth()
-			f := r.called(ip("1.0.0.1"), HealthPort)
+			f := r.answered(workload, r.ingress, ip("1.0.0.1"), 8443)
 			if f == nil {
 				return false
 			}
-			fd := r.accept(r.health)
-			sent := packet{src: pod4, dst: f.remote.Addr(), proto: tcp4, sport: HealthPort, dport: f.remote.Port(), seq: f.ack}
+			sent := packet{src: pod4, dst: f.remote.Addr(), proto: tcp4, sport: 8443, dport: f.remote.Port(), seq: f.ack}
 			r.receive(unreachable(sent, 4, 700))
-			mtu, err := unix.GetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU)
+			mtu, err := unix.GetsockoptInt(f.fd, unix.IPPROTO_IP, unix.IP_MTU)
 			return err == nil && mtu == 700
 		}},
 		probe{name: "another user's raw error about an accepted call", why: CountOther, try: func(r *run) bool {
-			f := r.called(outside4, HealthPort)
+			f := r.called(outside4, 8443)
 			if f == nil {
 				return false
 			}
-			k := unreachable(packet{src: f.remote.Addr(), dst: pod4, proto: tcp4, sport: f.remote.Port(), dport: HealthPort, seq: f.seq}, 3, 0)
+			k := unreachable(packet{src: f.remote.Addr(), dst: pod4, proto: tcp4, sport: f.remote.Port(), dport: 8443, seq: f.seq}, 3, 0)
 			return sendsRaw(workload, unix.IPPROTO_ICMP, string(k.transport()))(r, f.remote.Addr())
 		}},
 	)
@@ -233,6 +293,23 @@ func fragmentProbes() []probe {
 func (p *pod) receiveIP(whole []byte) {
 	_, err := unix.Write(p.tap, slices.Concat(podMAC, gatewayMAC, []byte{8, 0}, whole))
 	must(err)
+}
+
+// answerProbes are of answers of the sidecar's in flows that it didn't begin, to addresses that it may call.
+func answerProbes() []probe {
+	probes := []probe{{name: "the sidecar's answer to a call over lo from outside's address", why: CountNoOwner, try: func(r *run) bool {
+		listener, fd := r.listen(theSidecar, pod6, proxyPort), r.socket(workload, unix.AF_INET6, unix.SOCK_STREAM, 0)
+		defer func() { r.close(fd); r.close(listener) }() // or both would send again
+		must(unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1))
+		must(unix.Bind(fd, sockaddr(outside6, r.nextPort())))
+		r.sent()
+		_ = unix.Connect(fd, sockaddr(pod6, proxyPort))
+		return slices.ContainsFunc(r.sent(), func(k packet) bool { return k.dst == outside6 && k.sport == proxyPort })
+	}}}
+	// A retransmitted answer is one, once the flow was forgotten.
+	return append(probes, both("an answer of the sidecar's in no flow", CountNoOwner, outside4, outside6, func(r *run, to netip.Addr) bool {
+		return sendsSegment(theSidecar, r.nextPort(), 443, syn|ackFlag)(r, to)
+	})...)
 }
 
 func ownerlessProbes() []probe {

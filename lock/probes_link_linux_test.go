@@ -1,7 +1,9 @@
 package lock
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,15 +40,34 @@ func neighbourProbes() []probe {
 			r.receive(packet{src: gateway6, dst: ip("ff02::1:ff00:2"), proto: icmpv6, sport: 135, payload: append(target, append([]byte{1, 1}, gatewayMAC...)...)})
 			return sentKind(r, icmpv6, 136)
 		}},
-		{name: "the kernel reports a group it joined", try: func(r *run) bool {
-			r.sent()
-			fd := r.socket(workload, unix.AF_INET6, unix.SOCK_DGRAM, 0)
-			must(unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP, &unix.IPv6Mreq{
-				Multiaddr: ip("ff02::4242").As16(), Interface: uint32(r.p0()),
-			}))
-			return eventually(func() bool { return sentKind(r, icmpv6, 143) })
-		}},
 	}
+}
+
+// reportProbes are of groups that a user joins: it is the kernel that says so on the link.
+func reportProbes() []probe {
+	return both("the report of a group that a user joined", CountNoOwner, ip("239.83.69.67"), ip("ff0e:5345:4352:4554::1"), func(r *run, group netip.Addr) bool {
+		fd := r.socket(workload, familyOf(group), unix.SOCK_DGRAM, 0)
+		if group.Is4() {
+			must(unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP, &unix.IPMreqn{Multiaddr: group.As4(), Ifindex: int32(r.p0())}))
+			return r.byTimer(func(k packet) bool { return k.proto == unix.IPPROTO_IGMP })
+		}
+		must(unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP, &unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(r.p0())}))
+		return r.byTimer(func(k packet) bool { return k.proto == icmpv6 && k.sport == 143 }) // RFC 9777 section 5.2
+	})
+}
+
+// byTimer waits until the kernel has sent such a packet, or the lock has counted one.
+func (r *run) byTimer(such func(packet) bool) (passed bool) {
+	open, before := r.isOpen(), r.counted
+	eventually(func() bool {
+		passed = passed || slices.ContainsFunc(r.sent(), such)
+		if open || passed {
+			return passed
+		}
+		r.count()
+		return !maps.Equal(r.counted, before)
+	})
+	return passed
 }
 
 func sentKind(r *run, proto byte, kind uint16) bool {
@@ -101,12 +122,8 @@ func liveProbes() []probe {
 		r.live = r.dial(theSidecar, outside4, 443)
 		r.asks = r.udp(theSidecar, resolver4, 53)
 		asked := r.asked(r.asks, "question")
-		r.drainHealth()
-		if r.in = r.called(outside4, HealthPort); r.in == nil || r.live == nil || !asked {
-			return false
-		}
-		r.in.fd = r.accept(r.health)
-		return true
+		r.in = r.answered(theSidecar, r.health, outside4, HealthPort)
+		return r.in != nil && r.live != nil && asked
 	}}}
 }
 

@@ -30,8 +30,8 @@ func probes() []probe {
 	all := inPhase(unleased, unleasedProbes())
 	for _, group := range [][]probe{
 		loopbackProbes(), resolverProbes(), tcpProbes(), rowProbes(), otherUserProbes(), rawProbes(), reuseProbes(),
-		continuationProbes(), inboundProbes(), errorProbes(), neighbourProbes(), forwardProbes(), fragmentProbes(), ownerlessProbes(),
-		liveProbes(),
+		continuationProbes(), inboundProbes(), healthProbes(), errorProbes(), neighbourProbes(), forwardProbes(), fragmentProbes(), answerProbes(), ownerlessProbes(),
+		reportProbes(), liveProbes(),
 	} {
 		all = append(all, inPhase(lent, group)...)
 	}
@@ -95,7 +95,8 @@ func resolverProbes() []probe {
 	})...)
 	probes = append(probes, both("a resolver by another UDP port", CountRefused, resolver4, resolver6, asks(theSidecar, 54))...)
 	probes = append(probes, both("a resolver by another TCP port", CountRefused, resolver4, resolver6, connects(theSidecar, 443))...)
-	probes = append(probes, both("a resolver by SCTP", CountRefused, resolver4, resolver6, sendsRaw(theSidecar, 132, "\x00\x35\x00\x35"))...)
+	init := "\x00\x35\x00\x35\x00\x00\x00\x00\x00\x00\x00\x00" + "\x01\x00\x00\x14\x00\x00\x00\x01\x00\x00\xff\xff\x00\x01\x00\x01\x00\x00\x00\x01" // RFC 9260 section 3.3.2
+	probes = append(probes, both("a resolver by SCTP", CountRefused, resolver4, resolver6, sendsRaw(theSidecar, unix.IPPROTO_SCTP, init))...)
 	probes = append(probes, both("DNS by UDP to elsewhere", CountRefused, outside4, outside6, asks(theSidecar, 53))...)
 	probes = append(probes, both("DNS by UDP to a private address", CountRefused, private4, private6, asks(theSidecar, 53))...)
 	return append(probes, both("DNS by TCP to a private address", CountRefused, private4, private6, connects(theSidecar, 53))...)

@@ -94,7 +94,7 @@ func rawProbes() []probe {
 		k := packet{src: pod4, dst: resolver4, proto: udp4, sport: r.nextPort(), dport: 53, payload: []byte("x")}
 		return sendsWhole(r, workload, k.ip(k.transport()))
 	}})
-	for _, kind := range []byte{byte(neighbourSolicit), byte(neighbourAdvert), byte(listenerReport2)} {
+	for _, kind := range []byte{byte(neighbourSolicit), byte(neighbourAdvert)} {
 		for name, u := range map[string]user{"another user's": workload, "another user's with the sidecar's group": wrongUser} {
 			probes = append(probes, probe{
 				name: fmt.Sprintf("a tunnel of %s in ICMPv6 of type %d", name, kind), why: CountOther,

@@ -37,7 +37,7 @@ const (
 	CountLeaseIn  = "lease_in"  // came in without a lease
 	CountLeaseOut = "lease_out" // went out without one
 	CountOther    = "other_uid" // of another user or group than the sidecar's
-	CountNoOwner  = "no_owner"  // of no user, and part of no flow that the sidecar began
+	CountNoOwner  = "no_owner"  // of no user, or an answer of the sidecar's, in no flow that the lock let begin
 	CountRefused  = "refused"   // of the sidecar, to where it may not go
 	CountInput    = "input"     // came in, asked for by nobody
 	CountForward  = "forward"   // would have been passed on
@@ -51,7 +51,7 @@ func Build(c Config) (Rules, error) {
 	return Rules{
 		sets:     c.sets(),
 		counters: []string{CountLeaseIn, CountLeaseOut, CountOther, CountNoOwner, CountRefused, CountInput, CountForward},
-		chains:   []chain{cutIn(), cutOut(), c.lockOut(), c.sidecar(), lockIn(), lockForward()},
+		chains:   []chain{cutIn(), cutOut(), c.lockOut(), c.sidecar(), c.lockIn(), lockForward()},
 	}, nil
 }
 
@@ -83,30 +83,35 @@ func cutOut() chain {
 //     has the kernel make has no file, so no user (SMC's; MPTCP's before Linux 6.5; RxRPC's of UDP). A SYN and a datagram are judged as
 //     a new flow's are.
 //   - Neighbour discovery comes after the refusal too. The kernel's own has no user and reaches it, and a raw socket of another user
-//     can't use its messages as a tunnel.
+//     can't use its messages as a tunnel. Its listener reports go no further: they say which groups any user chose to join.
+//   - A call to the health port is the sidecar's once the sidecar has answered it. Anybody may listen there while the sidecar is down, by a
+//     socket without a user too. Before the sidecar's answer nothing goes out, not even a reset.
 //   - Nobody else starts a flow: a packet without a user reaches the end, a socket of the kernel's too.
+//   - The sidecar starts one by what goes the way of a flow's first packet alone. Any user can call a port of the sidecar's over lo from
+//     an address that isn't the pod's (IPV6_FREEBIND), and the answer would leave by the link. So would an answer that connection tracking
+//     knows no flow for: the match is of what may pass.
 //
 // TCP is refused by reset, so that a program that may not connect fails at once instead of waiting.
 func (c Config) lockOut() chain {
 	notUser := owner{not: true, id: c.UID}
 	return chain{"lock_out", "output", filter, drop, []rule{
 		{loopback{out: true}, accept},
-		{mark(fromOutside), established, reply{}, accept},
+		{mark(ofIngress), established, reply, accept},
 		{notUser, tcp, count(CountOther), reset{}},
 		{notUser, count(CountOther), drop},
 		{owner{group: true, not: true, id: c.GID}, count(CountOther), drop},
-		{mark(fromSidecar), established, noSYN{}, accept},
+		{mark(ofSidecar), established, noSYN{}, accept},
 		{neighbourSolicit, accept},
 		{neighbourAdvert, accept},
-		{listenerReport2, accept},
-		{owner{id: c.UID}, goTo("sidecar")},
+		{marked{}, reply, owner{id: c.UID}, setMark(ofSidecar), accept},
+		{owner{id: c.UID}, original, goTo("sidecar")},
 		{count(CountNoOwner)},
 	}}
 }
 
 // sidecar says where the sidecar may begin a flow, and send datagrams.
 func (c Config) sidecar() chain {
-	begin := setMark(fromSidecar)
+	begin := setMark(ofSidecar)
 	return chain{name: "sidecar", rules: []rule{
 		{to{false, "resolvers4"}, port{udp, 53}, begin, accept},
 		{to{false, "resolvers4"}, port{tcp, 53}, begin, accept},
@@ -121,16 +126,16 @@ func (c Config) sidecar() chain {
 	}}
 }
 
-// lockIn says what may come in: answers, and TCP to the open ports. Errors that belong to a flow come with it, or a smaller path
-// MTU on the way would stop it (RFC 1191, RFC 8201).
-func lockIn() chain {
+// lockIn says what may come in: answers, and TCP to the open ports. Who may answer is lockOut's to say. Errors that belong to a flow come
+// with it, or a smaller path MTU on the way would stop it (RFC 1191, RFC 8201).
+func (c Config) lockIn() chain {
 	return chain{"lock_in", "input", filter, drop, []rule{
 		{loopback{}, accept},
-		{mark(fromSidecar), established | related, accept},
-		{mark(fromOutside), established | related, accept},
+		{marked{}, established | related, accept},
 		{neighbourSolicit, accept},
 		{neighbourAdvert, accept},
-		{ports{"ingress"}, fresh, setMark(fromOutside), accept},
+		{port{tcp, c.HealthPort}, fresh, setMark(ofHealth), accept},
+		{ports{"ingress"}, fresh, setMark(ofIngress), accept},
 		{count(CountInput)},
 	}}
 }

@@ -19,6 +19,9 @@ var testConfig = Config{
 	HealthPort: HealthPort, IngressPorts: []uint16{8443},
 }
 
+// proxyPort is one on which the sidecar listens for the pod alone.
+const proxyPort = 3128
+
 var (
 	resolver4, resolver6 = ip("10.96.0.10"), ip("fd00:96::a")
 	// neighbour6 is allowed and on the pod's link, so that neighbour discovery has to find it.
@@ -30,9 +33,9 @@ var (
 type run struct {
 	*pod
 	// listening has a connection from before the lock that nobody has accepted, so that its socket has no file.
-	listening, health int
-	// old is a connection from before the lock, to the health port.
-	old     *flow
+	listening, health, ingress int
+	// old are connections from before the lock, to the health port and to an ingress port.
+	old     []*flow
 	counted map[string]Counter
 	// live are the sidecar's connections, made while there was a lease.
 	live *flow
@@ -59,6 +62,11 @@ func (f *flow) mine(sent []packet) []packet {
 	return slices.DeleteFunc(sent, func(k packet) bool {
 		return k.dst != f.remote.Addr() || k.sport != f.local.Port() || k.dport != f.remote.Port()
 	})
+}
+
+// sends reports whether the pod sent a segment of the flow with all of the flags.
+func (f *flow) sends(sent []packet, flags byte) bool {
+	return slices.ContainsFunc(f.mine(sent), func(k packet) bool { return k.flags&flags == flags })
 }
 
 // dial connects as the user, and is nil if no SYN came out. The world answers.
@@ -95,9 +103,9 @@ func (r *run) called(from netip.Addr, port uint16) *flow {
 	return nil
 }
 
-// listen opens a listener of the workload on every address of the family.
-func (r *run) listen(a netip.Addr, port uint16) int {
-	fd := r.socket(workload, familyOf(a), unix.SOCK_STREAM, 0)
+// listen opens a listener of the user on every address of the family.
+func (r *run) listen(u user, a netip.Addr, port uint16) int {
+	fd := r.socket(u, familyOf(a), unix.SOCK_STREAM, 0)
 	if a.Is6() {
 		must(unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1))
 	}
@@ -106,9 +114,11 @@ func (r *run) listen(a netip.Addr, port uint16) int {
 	return fd
 }
 
-// accept takes what waits at the listener.
-func (r *run) accept(listener int) int {
-	fd, _, err := unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+// accept takes, as the user, what waits at the listener.
+func (r *run) accept(u user, listener int) int {
+	var fd int
+	var err error
+	u.do(func() { fd, _, err = unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC) })
 	if err != nil {
 		return -1
 	}
@@ -143,18 +153,15 @@ func got(fd int) bool {
 
 // before makes what is there when the lock comes.
 func (r *run) before() {
-	r.listening = r.listen(pod4, 7000)
+	r.listening = r.listen(workload, pod4, 7000)
 	if r.called(outside4, 7000) == nil {
 		panic("an open pod does not answer")
 	}
-	r.health = r.listen(pod4, HealthPort)
-	if r.old = r.called(outside4, HealthPort); r.old == nil {
-		panic("an open pod does not answer")
-	}
-	r.old.fd = r.accept(r.health)
-	r.listen(pod6, HealthPort)
-	r.listen(pod4, 8443)
-	r.listen(pod4, 8080)
+	r.health = r.listen(theSidecar, pod4, HealthPort)
+	r.listen(theSidecar, pod6, HealthPort)
+	r.ingress = r.listen(workload, pod4, 8443)
+	r.listen(workload, pod4, 8080)
+	r.old = []*flow{r.answered(theSidecar, r.health, outside4, HealthPort), r.answered(workload, r.ingress, outside4, 8443)}
 	r.live, r.asks, r.in = nil, nil, nil
 }
 

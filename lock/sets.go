@@ -53,7 +53,7 @@ func (c Config) sets() []set {
 		{name: "allowed6", kind: kindAddr6, interval: true, elements: intervals(ofFamily(c.AllowPrivate, true))},
 		{name: "refused4", kind: kindAddr4, interval: true, elements: intervals(c.refusedOf(false))},
 		{name: "refused6", kind: kindAddr6, interval: true, elements: intervals(c.refusedOf(true))},
-		{name: "ingress", kind: kindService, elements: services(append([]uint16{c.HealthPort}, c.IngressPorts...))},
+		{name: "ingress", kind: kindService, elements: services(c.IngressPorts, c.HealthPort)},
 	}
 }
 
@@ -104,8 +104,9 @@ func after(prefix netip.Prefix) (end []byte, open bool) {
 	return nil, true
 }
 
-func services(numbers []uint16) []element {
-	sorted := slices.Clone(numbers)
+// services are ports, sorted, each once, without the one that has a rule of its own.
+func services(numbers []uint16, without uint16) []element {
+	sorted := slices.DeleteFunc(slices.Clone(numbers), func(number uint16) bool { return number == without })
 	slices.Sort(sorted)
 	var out []element
 	for _, number := range slices.Compact(sorted) {

@@ -34,18 +34,26 @@ func (p *pod) receive(packets ...packet) {
 
 // socket opens one that does not block and is bound to no link.
 func (p *pod) socket(u user, family, kind, proto int) int {
-	_, gidErr := unix.SetfsgidRetGid(u.gid)
-	_, uidErr := unix.SetfsuidRetUid(u.uid)
-	fd, err := unix.Socket(family, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, proto)
-	_, _ = unix.SetfsuidRetUid(0)
-	_, _ = unix.SetfsgidRetGid(0)
-	if err := errors.Join(gidErr, uidErr, err); err != nil {
+	var fd int
+	var err error
+	u.do(func() { fd, err = unix.Socket(family, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, proto) })
+	if err != nil {
 		panic(fmt.Errorf("socket(%d, %d, %d): %w", family, kind, proto, err))
 	}
 	must(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1))
 	must(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BROADCAST, 1))
 	p.open = append(p.open, fd)
 	return fd
+}
+
+// do makes the files that f opens the user's.
+func (u user) do(f func()) {
+	_, gidErr := unix.SetfsgidRetGid(u.gid)
+	_, uidErr := unix.SetfsuidRetUid(u.uid)
+	must(errors.Join(gidErr, uidErr))
+	f()
+	_, _ = unix.SetfsuidRetUid(0)
+	_, _ = unix.SetfsgidRetGid(0)
 }
 
 func (p *pod) close(fd int) {

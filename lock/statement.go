@@ -40,9 +40,11 @@ type (
 	noSYN struct{}
 	// state matches any of the connection's states (bits of NF_CT_STATE_BIT).
 	state uint32
-	// reply matches the direction of replies.
-	reply struct{}
-	// mark matches the connection's mark, setMark sets it.
+	// direction matches packets that go as the connection's first did, or the other way. No packet matches that connection tracking
+	// knows no connection for (net/netfilter/nft_ct.c: nft_ct_get_eval).
+	direction byte
+	// marked matches any of the connection's marks, mark one, and setMark sets it.
+	marked  struct{}
 	mark    uint32
 	setMark uint32
 	// count counts in the named counter.
@@ -66,14 +68,18 @@ const (
 	related     state = 4
 	fresh       state = 8
 
-	// The kernel's neighbour discovery (RFC 4861) and its listener reports (RFC 9777, before it RFC 3810).
+	// IP_CT_DIR_ORIGINAL and IP_CT_DIR_REPLY of include/uapi/linux/netfilter/nf_conntrack_tuple_common.h.
+	original direction = 0
+	reply    direction = 1
+
+	// The kernel's neighbour discovery (RFC 4861).
 	neighbourSolicit icmp6 = 135
 	neighbourAdvert  icmp6 = 136
-	listenerReport2  icmp6 = 143
 
-	// What the connection marks mean: who began the flow. No mark of a packet is used, so none of the host's is touched.
-	fromSidecar = 1
-	fromOutside = 2
+	// What the connection marks mean: whose flow it is. No mark of a packet is used, so none of the host's is touched.
+	ofSidecar = 1 // the sidecar began it, or answered it
+	ofIngress = 2 // it was called at an ingress port
+	ofHealth  = 3 // it was called at the health port, and the sidecar hasn't answered
 )
 
 func (s loopback) text() string {
@@ -104,9 +110,7 @@ func (s protocol) name() string {
 func (s protocol) text() string { return "meta l4proto " + s.name() }
 
 func (s icmp6) text() string {
-	names := map[icmp6]string{
-		neighbourSolicit: "nd-neighbor-solicit", neighbourAdvert: "nd-neighbor-advert", listenerReport2: "mld2-listener-report",
-	}
+	names := map[icmp6]string{neighbourSolicit: "nd-neighbor-solicit", neighbourAdvert: "nd-neighbor-advert"}
 	return "meta nfproto ipv6 icmpv6 type " + names[s]
 }
 
@@ -135,7 +139,14 @@ func (s state) text() string {
 	return "ct state " + strings.Join(names, ",")
 }
 
-func (reply) text() string     { return "ct direction reply" }
+func (s direction) text() string {
+	if s == reply {
+		return "ct direction reply"
+	}
+	return "ct direction original"
+}
+
+func (marked) text() string    { return "ct mark != 0" }
 func (s mark) text() string    { return fmt.Sprintf("ct mark %d", s) }
 func (s setMark) text() string { return fmt.Sprintf("ct mark set %d", s) }
 func (s count) text() string   { return "counter name " + string(s) }
