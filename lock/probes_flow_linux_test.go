@@ -313,7 +313,14 @@ func answerProbes() []probe {
 }
 
 func ownerlessProbes() []probe {
-	return []probe{
+	probes := both("the kernel's own error about an answer for which nobody waits any more", CountNoOwner, resolver4, resolver6, func(r *run, to netip.Addr) bool {
+		f := r.udp(theSidecar, to, 53)
+		r.asked(f, "question")
+		r.close(f.fd)
+		r.receive(f.answer("answer"))
+		return slices.ContainsFunc(r.sent(), func(k packet) bool { return k.dst == to && (k.proto == icmp4 || k.proto == icmpv6) })
+	})
+	return append(probes, []probe{
 		// The kernel resets a connection that waited to be accepted when its listener closes. It came before the lock, so that it
 		// is no accepted call, and its socket never had a file.
 		{name: "a socket without a file", why: CountNoOwner, try: func(r *run) bool {
@@ -337,7 +344,7 @@ func ownerlessProbes() []probe {
 			must(unix.Bind(fd, sockaddr(pod4, f.local.Port())))
 			return r.began(fd, outside4, 443)
 		}},
-	}
+	}...)
 }
 
 // began reports whether a connection's first packet went out.
