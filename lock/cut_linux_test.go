@@ -45,6 +45,7 @@ func TestCut(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // most of it is waiting for what must not come
 			p := newPod(t)
 			r := &run{pod: p}
 			p.do(r.before)

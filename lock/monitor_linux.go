@@ -62,10 +62,11 @@ func (n *Namespace) Monitor() (m *Monitor, err error) {
 		return nil, err
 	}
 	defer func() { err = n.end("monitor", err) }()
-	m = &Monitor{namespace: n, own: -1}
-	if m.socket, err = n.dial(unix.NETLINK_NETFILTER); err != nil {
+	sockets, err := n.dial(unix.NETLINK_NETFILTER)
+	if err != nil {
 		return nil, err
 	}
+	m = &Monitor{namespace: n, socket: sockets[0], own: -1}
 	if err := errors.Join(wrap("make a netlink socket one that doesn't block", unix.SetNonblock(m.socket.fd, true)), m.socket.makeRoom(0, backlog), m.leaveOut(n.netfilter)); err != nil {
 		return nil, errors.Join(err, m.socket.close())
 	}

@@ -34,7 +34,7 @@ type Namespace struct {
 	mu        sync.Mutex
 	file      *os.File
 	netfilter *socket // for nf_tables; nil after an error
-	route     *socket // for the stamp, opened when it is first used, which a plugin never does
+	route     *socket // for the stamp; nil after an error
 
 	monitors []*Monitor // that are open
 
@@ -75,11 +75,13 @@ func (n *Namespace) Close() error {
 	return errors.Join(n.disconnect(), n.file.Close())
 }
 
-// connect opens the socket without which nothing is done. Before it is used, every Monitor leaves it out.
-func (n *Namespace) connect() (err error) {
-	if n.netfilter, err = n.dial(unix.NETLINK_NETFILTER); err != nil {
+// connect opens the sockets without which nothing is done. Before they are used, every Monitor leaves out the first.
+func (n *Namespace) connect() error {
+	sockets, err := n.dial(unix.NETLINK_NETFILTER, unix.NETLINK_ROUTE)
+	if err != nil {
 		return err
 	}
+	n.netfilter, n.route = sockets[0], sockets[1]
 	for _, m := range n.monitors {
 		err = errors.Join(err, m.leaveOut(n.netfilter))
 	}
@@ -89,22 +91,24 @@ func (n *Namespace) connect() (err error) {
 	return nil
 }
 
+// home is the network namespace of this process. To look it up takes as long as the rest of a visit to another.
+var home = sync.OnceValues(func() (int, error) { return unix.Open("/proc/self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+
 // inside runs f on a thread that is in the namespace meanwhile.
 func inside(namespace *os.File, f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		own, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		own, err := home()
 		if err == nil {
 			if err = unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err == nil {
 				err = f()
 				if back := unix.Setns(own, unix.CLONE_NEWNET); back != nil {
 					// The thread, which is not unlocked, ends with this goroutine.
-					done <- errors.Join(err, fmt.Errorf("go back to the own network namespace: %w", back), unix.Close(own))
+					done <- errors.Join(err, fmt.Errorf("go back to the own network namespace: %w", back))
 					return
 				}
 			}
-			err = errors.Join(err, unix.Close(own))
 		}
 		runtime.UnlockOSThread()
 		done <- err

@@ -30,25 +30,34 @@ const (
 	leastBuffer = 2 << 10
 )
 
-// dial opens a socket of a netlink family inside the namespace.
-func (n *Namespace) dial(family int) (*socket, error) {
-	s := &socket{}
-	err := inside(n.file, func() (err error) {
+// dial opens a socket of each netlink family inside the namespace: in one go, as going there takes longest.
+func (n *Namespace) dial(families ...int) (sockets []*socket, err error) {
+	err = inside(n.file, func() error {
 		if n.hidden {
 			if err := refuseNeighbour(); err != nil {
 				return err
 			}
 		}
-		s.fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, family)
-		return err
+		for _, family := range families {
+			fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, family)
+			if err != nil {
+				return err
+			}
+			sockets = append(sockets, &socket{fd: fd})
+		}
+		return nil
 	})
+	err = wrap("open a netlink socket", err)
+	for _, s := range sockets {
+		err = errors.Join(err, isInside(s.fd, n.id), wrap("prepare a netlink socket", s.prepare()))
+	}
 	if err != nil {
-		return nil, fmt.Errorf("open a netlink socket of family %d: %w", family, err)
+		for _, s := range sockets {
+			err = errors.Join(err, s.close())
+		}
+		return nil, err
 	}
-	if err := errors.Join(isInside(s.fd, n.id), wrap("prepare a netlink socket", s.prepare())); err != nil {
-		return nil, errors.Join(err, s.close())
-	}
-	return s, nil
+	return sockets, nil
 }
 
 func (s *socket) prepare() error {

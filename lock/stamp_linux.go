@@ -36,12 +36,7 @@ func (n *Namespace) WriteStamp(s Stamp) (err error) {
 // stamp sends what `ip link set lo alias` does: struct ifinfomsg, whose third field is the link's number, and the alias
 // (include/uapi/linux/rtnetlink.h, if_link.h). It follows every renewal, which is why no library writes it: that would take longer than
 // the renewal.
-func (n *Namespace) stamp(s Stamp) (err error) {
-	if n.route == nil {
-		if n.route, err = n.dial(unix.NETLINK_ROUTE); err != nil {
-			return err
-		}
-	}
+func (n *Namespace) stamp(s Stamp) error {
 	request := make([]byte, unix.SizeofIfInfomsg)
 	binary.NativeEndian.PutUint32(request[4:], loopbackIndex)
 	return n.route.do(unix.RTM_SETLINK, append(request, attrs{{unix.IFLA_IFALIAS, []byte(s.String())}}.bytes()...))
