@@ -49,7 +49,7 @@ type agent struct {
 	pods     map[string]*held // by sandbox
 	restored bool
 	swept    time.Time // when what runs was last compared, by a plugin.json that could be gone by at least once
-	renewed  bool // every lease that was found at the start was renewed twice, once
+	renewed  bool      // every lease that was found at the start was renewed twice, once
 	waiting  []*held
 	acted    map[string]bool // existing pods that something was done about, by sandbox
 
