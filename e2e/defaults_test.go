@@ -44,7 +44,7 @@ var _ = describe("Cilium with its defaults", Ordered, ContinueOnFailure, func() 
 		startsPod(ctx, l, nodes[0], "behind-cilium")
 	}, SpecTimeout(25*time.Minute)) // the cluster is made in it
 
-	It("C7: with a list of our own it is removed three times, then refused: closed, one try a minute, the fix named", Label(ci), func(ctx SpecContext) {
+	It("C7: with a list of our own it is removed three times, then refused: closed, one try a minute, the fix named", Label(full), func(ctx SpecContext) {
 		upgrade(ctx, l, nodes[0].Name, digest, chartValues("list"))
 		becomes(ctx, l, closed(chaining.StrategyRefused), nodes...)
 		Expect(message(ctx, l, nodes[0])).To(ContainSubstring("cni.configMap=holdfast-cni-config"))
@@ -67,7 +67,7 @@ var _ = describe("Cilium with its defaults", Ordered, ContinueOnFailure, func() 
 		Expect(chained(ctx, nodes[0])).To(HavePrefix("OK"), "pods that are not governed start as before (I2)")
 	}, SpecTimeout(8*time.Minute))
 
-	It("C7: opens once the named fix is applied", Label(ci), func(ctx SpecContext) {
+	It("C7: opens once the named fix is applied", Label(full), func(ctx SpecContext) {
 		Expect(l.Network(ctx, "cilium-kubeproxy")).To(Succeed())
 		restartAgents(ctx, l, len(nodes))
 		becomes(ctx, l, opened, nodes...)
