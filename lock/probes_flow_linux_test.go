@@ -41,15 +41,7 @@ func continuationProbes() []probe {
 	}{{"outside", outside4, outside6, 443}, {"a resolver", resolver4, resolver6, 53}, {"an allowed range", allowed4, allowed6, 443}} {
 		probes = append(probes, both("the last ACK to "+to.name+", after the close", "", to.a4, to.a6, func(r *run, a netip.Addr) bool {
 			f := r.dial(theSidecar, a, to.port)
-			if f == nil {
-				return false
-			}
-			r.close(f.fd)
-			f.ack++
-			r.receive(f.packet(ackFlag, ""))
-			r.sent()
-			r.receive(f.packet(fin|ackFlag, ""))
-			return f.sends(r.sent(), ackFlag)
+			return f != nil && lastACK(r, f)
 		})...)
 	}
 	return probes
@@ -100,6 +92,16 @@ func inboundProbes() []probe {
 	})...)
 }
 
+// lastACK reports whether the pod sends the last ACK of a flow that it closes first.
+func lastACK(r *run, f *flow) bool {
+	r.close(f.fd)
+	f.ack++
+	r.receive(f.packet(ackFlag, ""))
+	r.sent()
+	r.receive(f.packet(fin|ackFlag, ""))
+	return f.sends(r.sent(), ackFlag)
+}
+
 // answered is a call to the listener that its user takes, after those that wait already.
 func (r *run) answered(u user, listener int, from netip.Addr, port uint16) *flow {
 	for r.accept(u, listener) >= 0 {
@@ -132,14 +134,7 @@ func healthProbes() []probe {
 			}
 			return true
 		}},
-		{name: "the last ACK of a call to the health port, after the close", try: answered(func(r *run, f *flow) bool {
-			r.close(f.fd)
-			f.ack++
-			r.receive(f.packet(ackFlag, ""))
-			r.sent()
-			r.receive(f.packet(fin|ackFlag, ""))
-			return f.sends(r.sent(), ackFlag)
-		})},
+		{name: "the last ACK of a call to the health port, after the close", try: answered(lastACK)},
 		{name: "RST at data that comes after the close of a call to the health port", try: answered(func(r *run, f *flow) bool {
 			r.close(f.fd)
 			r.sent()
