@@ -12,12 +12,12 @@ import (
 // N13, N14: a UID that was cut off is remembered by the next process, and its first reason counts.
 func TestCutsAreRememberedOnDisk(t *testing.T) {
 	folder := t.TempDir()
-	c := mustOpen(t, folder)
+	c := opened(t, openCuts, folder)
 	for _, reason := range []string{"first", "second"} {
 		c.add(cutFile{UID: "u-1", Namespace: "n", Name: "p", Code: Expired, Reason: reason})
 		mustSave(t, c)
 	}
-	if kept, found := mustOpen(t, folder).has("u-1"); !found || kept.Reason != "first" || kept.Code != Expired {
+	if kept, found := opened(t, openCuts, folder).has("u-1"); !found || kept.Reason != "first" || kept.Code != Expired {
 		t.Errorf("got %+v, %v", kept, found)
 	}
 	if _, found := c.has("u-2"); found {
@@ -28,11 +28,11 @@ func TestCutsAreRememberedOnDisk(t *testing.T) {
 // N14: an order is remembered before it is done, and is one until then, in the next process too.
 func TestAnOrderIsRememberedUntilItIsDone(t *testing.T) {
 	folder := t.TempDir()
-	c := mustOpen(t, folder)
+	c := opened(t, openCuts, folder)
 	ordered := cutFile{UID: "u", Code: Requested, Reason: "first", Pending: true}
 	c.add(ordered)
 	mustSave(t, c)
-	c = mustOpen(t, folder)
+	c = opened(t, openCuts, folder)
 	if kept, found := c.has("u"); !found || kept != ordered {
 		t.Errorf("ordered: got %+v, %v", kept, found)
 	}
@@ -42,7 +42,7 @@ func TestAnOrderIsRememberedUntilItIsDone(t *testing.T) {
 	}
 	c.add(cutFile{UID: "late", Code: Expired, Reason: "second", Pending: true})
 	mustSave(t, c)
-	c = mustOpen(t, folder)
+	c = opened(t, openCuts, folder)
 	for uid, reason := range map[string]string{"u": "first", "late": "second"} {
 		if kept, found := c.has(uid); !found || kept.Pending || kept.Reason != reason {
 			t.Errorf("done: got %+v, %v", kept, found)
@@ -58,7 +58,7 @@ func TestAnUnreadableMemoryOfACutStillCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := mustOpen(t, folder)
+	c := opened(t, openCuts, folder)
 	for _, uid := range []string{"empty", "half", "other"} {
 		if kept, found := c.has(uid); !found || kept.Code != CutBefore {
 			t.Errorf("%s: got %+v, %v", uid, kept, found)
@@ -76,17 +76,17 @@ func TestAnUnreadableMemoryOfACutStillCounts(t *testing.T) {
 func TestALongReasonIsReadWhole(t *testing.T) {
 	folder := t.TempDir()
 	ordered := cutFile{UID: "u", Code: Requested, Reason: strings.Repeat("because ", 1<<15), Pending: true}
-	c := mustOpen(t, folder)
+	c := opened(t, openCuts, folder)
 	c.add(ordered)
 	mustSave(t, c)
-	if kept, found := mustOpen(t, folder).has("u"); !found || kept != ordered {
+	if kept, found := opened(t, openCuts, folder).has("u"); !found || kept != ordered {
 		t.Errorf("got %.80q, %v", kept.Reason, found)
 	}
 }
 
 func TestACutThatCannotBeWrittenIsRememberedAndTriedAgain(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "cut")
-	c := mustOpen(t, folder)
+	c := opened(t, openCuts, folder)
 	if err := os.RemoveAll(folder); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestACutThatCannotBeWrittenIsRememberedAndTriedAgain(t *testing.T) {
 	if c.add(cutFile{UID: "u"}) != nil {
 		t.Error("it is on the disk")
 	}
-	if _, found := mustOpen(t, folder).has("u"); !found {
+	if _, found := opened(t, openCuts, folder).has("u"); !found {
 		t.Error("not written")
 	}
 }
@@ -115,7 +115,7 @@ func TestACutThatCannotBeWrittenIsRememberedAndTriedAgain(t *testing.T) {
 // N14: a disk that answers nothing holds up nobody who asks, and one who is to remember something for no longer than they want.
 func TestADiskThatHangsIsWaitedForOnce(t *testing.T) {
 	folder := t.TempDir()
-	c := mustOpen(t, folder) // and nobody saves
+	c := opened(t, openCuts, folder) // and nobody saves
 	if c.wait(c.add(cutFile{UID: "first", Pending: true}), 0) {
 		t.Error("it was not tried")
 	}
@@ -129,7 +129,7 @@ func TestADiskThatHangsIsWaitedForOnce(t *testing.T) {
 		}
 	}
 	mustSave(t, c)
-	if kept, found := mustOpen(t, folder).has("first"); !found || kept.Pending {
+	if kept, found := opened(t, openCuts, folder).has("first"); !found || kept.Pending {
 		t.Errorf("it answers again: got %+v, %v", kept, found)
 	}
 	tried := c.add(cutFile{UID: "third"})
@@ -142,7 +142,7 @@ func TestADiskThatHangsIsWaitedForOnce(t *testing.T) {
 // N18: of many that are written at once, one that can't be holds up no other.
 func TestManyAreWrittenAtOnce(t *testing.T) {
 	folder := t.TempDir()
-	c := mustOpen(t, folder)
+	c := opened(t, openCuts, folder)
 	const many = 10 * writesAtOnce
 	for i := range many {
 		c.add(cutFile{UID: fmt.Sprintf("u-%d", i)})
@@ -154,14 +154,14 @@ func TestManyAreWrittenAtOnce(t *testing.T) {
 	if len(c.unsaved) != 1 || !c.unsaved["no/name"] {
 		t.Errorf("%d are unsaved", len(c.unsaved))
 	}
-	if again := mustOpen(t, folder); len(again.known) != many {
+	if again := opened(t, openCuts, folder); len(again.known) != many {
 		t.Errorf("%d are remembered", len(again.known))
 	}
 }
 
 func TestAUIDThatIsNoFileNameWritesNothingElsewhere(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "cut")
-	c := mustOpen(t, folder)
+	c := opened(t, openCuts, folder)
 	for _, uid := range []string{"", "../u", "a/b", ".hidden", "a\x00b"} {
 		c.add(cutFile{UID: uid})
 		if err := c.save(); err == nil {
@@ -175,7 +175,7 @@ func TestAUIDThatIsNoFileNameWritesNothingElsewhere(t *testing.T) {
 
 func TestOnlyPodsThatAreLongGoneAreForgotten(t *testing.T) {
 	folder := t.TempDir()
-	c := mustOpen(t, folder)
+	c := opened(t, openCuts, folder)
 	now := time.Now()
 	for uid, age := range map[string]time.Duration{"there": 2 * forgetAfter, "gone": 2 * forgetAfter, "fresh": time.Hour} {
 		c.add(cutFile{UID: uid})
@@ -187,7 +187,7 @@ func TestOnlyPodsThatAreLongGoneAreForgotten(t *testing.T) {
 	if err := c.prune(now, func(uid string) bool { return uid == "there" }); err != nil {
 		t.Fatal(err)
 	}
-	again := mustOpen(t, folder)
+	again := opened(t, openCuts, folder)
 	for uid, want := range map[string]bool{"there": true, "gone": false, "fresh": true} {
 		if _, found := again.has(uid); found != want {
 			t.Errorf("%s is remembered: %v", uid, found)
@@ -201,18 +201,19 @@ func TestOnlyPodsThatAreLongGoneAreForgotten(t *testing.T) {
 	}
 }
 
-func mustOpen(t *testing.T, folder string) *cuts {
-	t.Helper()
-	c, err := openCuts(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 func mustSave(t *testing.T, c *cuts) {
 	t.Helper()
 	if err := c.save(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// opened is a memory of a folder's.
+func opened[T any](t *testing.T, open func(folder string) (T, error), folder string) T {
+	t.Helper()
+	memory, err := open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return memory
 }

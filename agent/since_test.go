@@ -19,7 +19,7 @@ func TestSinceWhenANamespaceIsGoverned(t *testing.T) {
 	folder := t.TempDir()
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	at := func(hours int) time.Time { return now.Add(time.Duration(hours) * time.Hour) }
-	s := mustSince(t, folder)
+	s := opened(t, openSince, folder)
 	step := func(now, changed time.Time, namespaces ...string) {
 		t.Helper()
 		s.observe(now, changed, namespaces)
@@ -40,7 +40,7 @@ func TestSinceWhenANamespaceIsGoverned(t *testing.T) {
 	step(at(1), at(1), "a", "b") // plugin.json changed: that makes no pod of a look older
 	existed("a", at(-1), false)
 	existed("b", at(0), true)
-	s = mustSince(t, folder) // the next life
+	s = opened(t, openSince, folder) // the next life
 	step(at(5), at(4), "a", "b", "c")
 	existed("a", at(-1), false)
 	existed("b", at(2), false)
@@ -73,12 +73,12 @@ func TestManyNamespacesAreRemembered(t *testing.T) {
 		namespaces = append(namespaces, fmt.Sprintf("tenant-%04d-%s", i, strings.Repeat("x", 50)))
 	}
 	now := time.Now()
-	s := mustSince(t, folder)
+	s := opened(t, openSince, folder)
 	s.observe(now, now.Add(-time.Hour), namespaces)
 	if err := s.save(); err != nil {
 		t.Fatal(err)
 	}
-	s = mustSince(t, folder)
+	s = opened(t, openSince, folder)
 	if got := len(s.namespaces()); got != len(namespaces) {
 		t.Errorf("%d are remembered", got)
 	}
@@ -90,7 +90,7 @@ func TestManyNamespacesAreRemembered(t *testing.T) {
 
 func TestSinceWhenThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "memory")
-	s := mustSince(t, folder)
+	s := opened(t, openSince, folder)
 	if err := os.WriteFile(folder, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -105,18 +105,9 @@ func TestSinceWhenThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 	if err := s.save(); err != nil {
 		t.Error(err)
 	}
-	if got := mustSince(t, folder).namespaces(); len(got) != 1 {
+	if got := opened(t, openSince, folder).namespaces(); len(got) != 1 {
 		t.Errorf("got %v", got)
 	}
-}
-
-func mustSince(t *testing.T, folder string) *since {
-	t.Helper()
-	s, err := openSince(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 func TestWhenPluginJSONWasChanged(t *testing.T) {
@@ -145,13 +136,13 @@ func TestWhenPluginJSONWasChanged(t *testing.T) {
 // N19: what was allowed once on this node since its boot breaks no running pod.
 func TestPoliciesOnlyGrow(t *testing.T) {
 	folder := t.TempDir()
-	p := mustPolicies(t, folder)
+	p := opened(t, openPolicies, folder)
 	for _, image := range []string{"sha256:a", "sha256:b", "sha256:a"} {
 		if _, err := p.with(contract.Policy{Images: []string{image}, RuntimeClasses: []string{"r"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	all, err := mustPolicies(t, folder).with(contract.Policy{SeccompProfiles: []string{"s"}})
+	all, err := opened(t, openPolicies, folder).with(contract.Policy{SeccompProfiles: []string{"s"}})
 	if err != nil || len(all.Images) != 2 || len(all.RuntimeClasses) != 1 || len(all.SeccompProfiles) != 1 {
 		t.Errorf("got %+v, %v", all, err)
 	}
@@ -160,7 +151,7 @@ func TestPoliciesOnlyGrow(t *testing.T) {
 // I1: what can't be written is tried again, and what is remembered is known without plugin.json.
 func TestPoliciesThatCannotBeWrittenAreTriedAgain(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "run")
-	p := mustPolicies(t, folder)
+	p := opened(t, openPolicies, folder)
 	if err := os.WriteFile(folder, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +168,7 @@ func TestPoliciesThatCannotBeWrittenAreTriedAgain(t *testing.T) {
 	if _, err := p.with(allowed); err != nil {
 		t.Error(err)
 	}
-	if all, known := mustPolicies(t, folder).remembered(); !known || len(all.Images) != 1 {
+	if all, known := opened(t, openPolicies, folder).remembered(); !known || len(all.Images) != 1 {
 		t.Errorf("got %+v, %v", all, known)
 	}
 }
@@ -189,10 +180,10 @@ func TestManyPoliciesAreRemembered(t *testing.T) {
 	for i := range 2000 {
 		images = append(images, fmt.Sprintf("sha256:%064x", i))
 	}
-	if _, err := mustPolicies(t, folder).with(contract.Policy{Images: images}); err != nil {
+	if _, err := opened(t, openPolicies, folder).with(contract.Policy{Images: images}); err != nil {
 		t.Fatal(err)
 	}
-	if all, known := mustPolicies(t, folder).remembered(); len(all.Images) != len(images) || !known {
+	if all, known := opened(t, openPolicies, folder).remembered(); len(all.Images) != len(images) || !known {
 		t.Errorf("%d are remembered, %v", len(all.Images), known)
 	}
 }
@@ -212,7 +203,7 @@ func TestABrokenMemoryOfPoliciesIsAnErrorAndIncomplete(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			p = mustPolicies(t, folder)
+			p = opened(t, openPolicies, folder)
 			if all, err := p.with(contract.Policy{Images: []string{"sha256:b"}}); err != nil || len(all.Images) != 1 || p.whole() {
 				t.Errorf("%s: got %+v, %v, whole %v", name, all, err, p.whole())
 			}
@@ -221,18 +212,9 @@ func TestABrokenMemoryOfPoliciesIsAnErrorAndIncomplete(t *testing.T) {
 			}
 		}
 	}
-	if !mustPolicies(t, t.TempDir()).whole() {
+	if !opened(t, openPolicies, t.TempDir()).whole() {
 		t.Error("that of a new boot is incomplete")
 	}
-}
-
-func mustPolicies(t *testing.T, folder string) *policies {
-	t.Helper()
-	p, err := openPolicies(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
 }
 
 func TestStampsNameAnyVersion(t *testing.T) {
